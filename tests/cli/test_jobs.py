@@ -93,6 +93,7 @@ def test_the_keys_of_a_job_in_json(any_desk: Desk) -> None:
             "claim",
             "cancel_requested",
             "timeout",
+            "expires",
             "unique_key",
             "fair_key",
             "ordering_key",

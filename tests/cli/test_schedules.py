@@ -122,6 +122,49 @@ def test_k4_backfill_of_nothing_and_of_too_much(desk: Desk) -> None:
     assert desk.json("jobs")["jobs"] == []
 
 
+def test_k4_add_set_and_revert(any_desk: Desk) -> None:
+    """[K4] Made at run time, changed, and back to what the code declares."""
+    said = any_desk.ok("schedules", "add", "eu", "sweep", "eu", "--every", "10s", "--queue", "reports")
+    assert "@every 10s" in said
+    assert "made at run time" in said
+    again = any_desk.refused("schedules", "add", "eu", "sweep", "--cron", "@daily")
+    assert "there is a schedule eu already" in again
+    made = any_desk.json(
+        "schedules", "set", "eu", "--cron", "0 9 * * *", "--tz", "Asia/Tokyo", "--overlap", "queue"
+    )["schedule"]
+    assert (made["cron"], made["tz"], made["overlap"], made["payload"]) == (
+        *("0 9 * * *", "Asia/Tokyo", "queue", ["eu"]),
+    )
+    tagged = any_desk.json("schedules", "set", "eu", "--priority", "high")["schedule"]
+    assert (tagged["priority"], tagged["queue"], tagged["payload"]) == ("high", "reports", ["eu"])
+    other = any_desk.json("schedules", "set", "eu", "--args", '{"region": "fr"}')["schedule"]
+    assert (other["payload"], other["queue"], other["origin"]) == ({"region": "fr"}, "reports", "live")
+    assert "no code declares it" in any_desk.refused("schedules", "revert", "eu")
+    seeded(any_desk)
+    any_desk.ok("schedules", "set", "daily", "--cron", "0 8 * * *")
+    listed = {each["name"]: each for each in any_desk.json("schedules", "list")["schedules"]}
+    assert (listed["daily"]["origin"], listed["daily"]["differences"]) == ("changed", {"cron": "0 9 * * *"})
+    assert "changed at run time" in any_desk.ok("schedules", "list")
+    assert any_desk.json("schedules", "revert", "daily")["schedule"]["origin"] == "code"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--cron", "61 * * * *"), "Error: schedule eu: '61 * * * *' is not a cron expression"),
+        (("--cron", "@daily", "--tz", "Mars/Olympus"), "Error: schedule eu: there is no time zone"),
+        (("--every", "1ms"), "Error: schedule eu: every='1ms' cannot be kept"),
+        ((), "Error: schedule eu needs an expression"),
+        (("--cron", "@daily", "--every", "5s"), "Error: schedule eu: give an expression or every="),
+        (("--cron", "@daily", "--delay", "5s"), "Error: schedule eu: its task has delay"),
+    ],
+)
+def test_k4_one_that_makes_no_sense_is_not_made(desk: Desk, words: tuple[str, ...], said: str) -> None:
+    seeded(desk, "other")
+    assert desk.refused("schedules", "add", "eu", "sweep", *words).startswith(said)
+    assert [each["name"] for each in desk.json("schedules", "list")["schedules"]] == ["other"]
+
+
 def test_k4_remove(any_desk: Desk) -> None:
     seeded(any_desk)
     assert any_desk.ok("schedules", "remove", "daily").startswith("daily is removed; ")
@@ -145,4 +188,4 @@ def test_k4_one_whose_expression_is_wrong(desk: Desk, verb: str) -> None:
 def test_a_row_tells_all_that_is_wrong() -> None:
     record = ScheduleRecord(name="x", cron="* * * * *", task="t", paused=True, error="boom", skipped=1234)
     *_, next_, last, skipped, state = schedule_row(record, 0.0)
-    assert (next_, last, skipped, state) == ("never", None, "1,234", "paused; boom")
+    assert (next_, last, skipped, state) == ("never", None, "1,234", "paused; boom; made at run time")

@@ -185,7 +185,7 @@ async def seed(rig: Rig, expression: str) -> None:
 
 async def fires(rig: Rig, term: int) -> int:
     """How many jobs the schedule makes now; each has ended."""
-    made = await fire_due(rig.store, term)
+    made = (await fire_due(rig.store, term)).jobs
     await rig.store.promote()
     return made
 

@@ -28,8 +28,12 @@ async def test_a_new_schedule_is_seeded_and_not_fired(rig: Rig) -> None:
         jitter=3.0,
     )
     at = float(math.floor(await rig.store.now() + MINUTE))
+    before = await rig.store.now()
     record = await rig.store.seed_schedule(declared, at)
-    assert record == ScheduleRecord(**msgspec.structs.asdict(declared), next_at=at)
+    assert record.declared_at == pytest.approx(before, abs=30)
+    assert record == ScheduleRecord(
+        **msgspec.structs.asdict(declared), next_at=at, declared=declared, declared_at=record.declared_at
+    )
     assert await rig.store.schedules() == [record]
     assert (await rig.store.due()).schedules == []
     assert await rig.listing() == []
@@ -47,8 +51,11 @@ async def test_seeding_again_changes_nothing(rig: Rig) -> None:
     at = await seed(rig)
     await fire(rig, at)
     before = await look(rig)
-    assert await rig.store.seed_schedule(schedule(), at + 1000) == before
-    assert await look(rig) == before
+    await rig.clock.advance(5)
+    after = await rig.store.seed_schedule(schedule(), at + 1000)
+    assert (after.declared_at or 0.0) >= (before.declared_at or 0.0) + 5
+    assert msgspec.structs.replace(after, declared_at=before.declared_at) == before
+    assert await look(rig) == after
 
 
 async def test_a_new_definition_keeps_its_time_and_what_it_has_done(rig: Rig) -> None:
@@ -111,6 +118,80 @@ async def test_a_dropped_schedule_is_gone_and_its_jobs_stay(rig: Rig) -> None:
     assert await rig.store.set_schedule("s", paused=True) is None
 
 
+# -- at run time --------------------------------------------------------------------------------------------
+
+
+async def test_one_made_at_run_time_is_there_once(rig: Rig) -> None:
+    """[K4] A second of its name is not made, and one that is not there is not changed."""
+    at = float(math.floor(await rig.store.now() + MINUTE))
+    assert await rig.store.put_schedule(schedule(), at, new=False) is None
+    made = await rig.store.put_schedule(schedule(), at, new=True)
+    assert made == ScheduleRecord(**msgspec.structs.asdict(schedule()), next_at=at, live=True)
+    assert await rig.store.put_schedule(schedule(task="u"), at + 1, new=True) is None
+    assert await rig.store.schedules() == [made]
+
+
+async def test_one_made_at_run_time_fires_as_any_other(rig: Rig) -> None:
+    """[K4]"""
+    at = float(math.floor(await rig.store.now()))
+    await rig.store.put_schedule(schedule(queue="reports"), at, new=True)
+    assert [found.name for found in (await rig.store.due()).schedules] == ["s"]
+    (receipt,) = await fire(rig, at) or []
+    assert (await rig.look(receipt.id)).queue == "reports"
+    assert ((await look(rig)).live, (await look(rig)).last_job) == (True, receipt.id)
+
+
+async def test_what_was_changed_at_run_time_survives_the_code(rig: Rig) -> None:
+    """[K4] As budgets have it: a default in code never overwrites what was changed live."""
+    at = await seed(rig)
+    await fire(rig, at, skipped=2)
+    live = await rig.store.put_schedule(schedule(cron="0 8 * * *", task="u"), at + 500, new=False)
+    assert live is not None
+    assert (live.live, live.cron, live.task, live.next_at) == (True, "0 8 * * *", "u", at + 500)
+    assert (live.declared, live.skipped, live.last_at) == (schedule(), 2, at)
+    again = await rig.store.seed_schedule(schedule(cron="0 7 * * *"), at + 900)
+    assert (again.live, again.cron, again.task, again.next_at) == (True, "0 8 * * *", "u", at + 500)
+    assert again.declared == schedule(cron="0 7 * * *")
+
+
+async def test_the_way_back_is_to_put_what_code_says(rig: Rig) -> None:
+    """[K4] From then on the code is heeded again."""
+    at = await seed(rig, options=Options(tags=("a",), headers={"z": "1", "b": "2"}), payload='{"b":1,"a":2}')
+    await rig.store.put_schedule(schedule(cron="0 8 * * *"), at + 500, new=False)
+    declared = (await look(rig)).declared
+    assert declared is not None
+    back = await rig.store.put_schedule(declared, at + 700, new=False)
+    assert back is not None
+    assert (back.live, back.cron, back.payload, back.next_at) == (
+        False,
+        "* * * * *",
+        '{"b":1,"a":2}',
+        at + 700,
+    )
+    moved = await rig.store.seed_schedule(schedule(cron="0 9 * * *"), at + 900)
+    assert (moved.live, moved.cron, moved.next_at) == (False, "0 9 * * *", at + 900)
+
+
+async def test_code_that_says_what_was_changed_owns_it_again(rig: Rig) -> None:
+    """[K4] Also one that was made at run time and is declared later."""
+    at = await seed(rig)
+    wanted = schedule(cron="0 8 * * *", options=Options(tags=("a",)))
+    await rig.store.put_schedule(wanted, at + 500, new=False)
+    adopted = await rig.store.seed_schedule(wanted, at + 900)
+    assert (adopted.live, adopted.declared, adopted.next_at) == (False, wanted, at + 500)
+    await rig.store.put_schedule(schedule("t"), at, new=True)
+    assert (await rig.store.seed_schedule(schedule("t", task="u"), at)).live
+    assert not (await rig.store.seed_schedule(schedule("t"), at)).live
+
+
+async def test_a_change_of_anything_else_leaves_its_time(rig: Rig) -> None:
+    """[K4]"""
+    at = await seed(rig, due_in=100)
+    changed = await rig.store.put_schedule(schedule(overlap="queue", jitter=2.0), at + 500, new=False)
+    assert changed is not None
+    assert (changed.next_at, changed.overlap, changed.jitter) == (at, "queue", 2.0)
+
+
 # -- who is due ---------------------------------------------------------------------------------------------
 
 
@@ -122,8 +203,10 @@ async def test_the_one_due_longest_comes_first(rig: Rig) -> None:
     assert [found.name for found in due.schedules] == ["c", "b", "a"]
     assert due.now == pytest.approx(await rig.store.now(), abs=30)
     assert [found.name for found in (await rig.store.due(limit=1)).schedules] == ["c"]
+    assert due.next_at == (await look(rig, "later")).next_at
     await rig.clock.advance(1001)
     assert len((await rig.store.due()).schedules) == 4
+    assert (await rig.store.due()).next_at is None
 
 
 async def test_a_paused_one_is_not_due(rig: Rig) -> None:
@@ -132,7 +215,7 @@ async def test_a_paused_one_is_not_due(rig: Rig) -> None:
     paused = await rig.store.set_schedule("s", paused=True)
     assert paused is not None
     assert (paused.paused, paused.next_at) == (True, at)
-    assert (await rig.store.due()).schedules == []
+    assert ((await rig.store.due()).schedules, (await rig.store.due()).next_at) == ([], None)
     assert await fire(rig, at) is None
     resumed = await rig.store.set_schedule("s", paused=False, next_at=at + 100)
     assert resumed is not None

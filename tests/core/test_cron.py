@@ -272,7 +272,8 @@ def test_k4_what_was_due_before_the_expression_changed_still_is() -> None:
 
 
 @pytest.mark.parametrize(
-    "cron", ["", "* * * *", "60 * * * *", "0 0 31 2 *", "0 0 30 2 *", "@daily", "0 0 * * 1#6", "0 0 5-1 * *"]
+    "cron",
+    ["", "* * * *", "60 * * * *", "0 0 31 2 *", "0 0 30 2 *", "@fortnightly", "0 0 * * 1#6", "0 0 5-1 * *"],
 )
 def test_k4_an_expression_that_is_none(cron: str) -> None:
     """[K4] Also one that makes sense and can never fire."""

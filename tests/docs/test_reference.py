@@ -25,7 +25,7 @@ from windlass.store.postgres.connections.errors import BY_CODE
 from windlass.store.postgres.schema import sources
 from windlass.store.records import EventKind
 from windlass.tasks.commands import CommandOptions
-from windlass.tasks.schedules import ScheduleOptions
+from windlass.tasks.schedule_options import ScheduleOptions
 from windlass.tasks.task import RegisteredTask, TaskOptions
 
 WITHOUT_A_VARIABLE = {"routes"}
@@ -202,7 +202,7 @@ def test_every_error_is_told_of_once() -> None:
 
 CARRYING = {
     "WL001": "AlreadyEnqueued", "WL011": "QueueFull", "WL012": "Shed", "WL019": "Finalizing",
-    "WL020": "WorkerIdTaken", "WL021": "SignalRefused",
+    "WL020": "WorkerIdTaken",
 }  # fmt: skip
 """Codes whose errors carry more than a message."""
 

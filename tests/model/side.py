@@ -375,7 +375,11 @@ class Side:
         has ended nobody asks any more. Those it comes after are named by their labels."""
         unknown = record.options.unknown_since is not None and record.state not in FINISHED
         options = msgspec.structs.replace(
-            record.options, unknown_since=1.0 if unknown else None, after=(), part=None
+            record.options,
+            unknown_since=1.0 if unknown else None,
+            expires_at=None if record.options.expires_at is None else 1.0,
+            after=(),
+            part=None,
         )
         return options, [self.labels[id] for id in record.options.after]
 

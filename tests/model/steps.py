@@ -52,9 +52,10 @@ def somebody_runs(machine: "Steps") -> object:
 
 
 def no_suspect_is_ready(machine: "Steps") -> object:
-    """A job that has seen a death ends the answer of a claim, wherever it stands."""
+    """A job that has seen a death ends the answer of a claim, wherever it stands. So may one that expires
+    [E8]: how many are left of what a claim looked at is the store's own affair."""
     ready = (record for record in machine.model.seen.values() if record.state is State.READY)
-    return not any(record.deaths for record in ready)
+    return not any(record.deaths or record.options.expires_at is not None for record in ready)
 
 
 class Steps(Pair):

@@ -42,7 +42,9 @@ steps = st.sampled_from([0, 0, 1, 2, 15])
 @st.composite
 def wishes(draw: st.DrawFn) -> dict[str, Any]:
     """What a producer wants of one job."""
-    kind = draw(st.sampled_from(["plain", "plain", "delayed", "unique", "unique", "fair", "once", "any"]))
+    kind = draw(
+        st.sampled_from(["plain", "plain", "delayed", "unique", "unique", "fair", "once", "expires", "any"])
+    )
     every = kind == "any"
     return {
         "task": draw(st.sampled_from("tu")),
@@ -54,6 +56,7 @@ def wishes(draw: st.DrawFn) -> dict[str, Any]:
         "fair_key": draw(st.sampled_from("fgh")) if kind == "fair" or every else None,
         "idempotency_key": draw(st.sampled_from("rst")) if kind == "once" or every else None,
         "max_attempts": draw(st.integers(1, 3)),
+        "expires": draw(steps) if kind == "expires" or every else 0,
     }
 
 
@@ -65,6 +68,9 @@ def jobs_of(
     for wish in wanted:
         number = next(numbers)
         options = {name: wish[name] for name in OPTIONS if name in wish}
+        if wish.get("expires"):
+            # From its time on, which ends half a step after a step of the clock itself.
+            options["expires"] = delay(wish["expires"]) + (STEP / 2 if wish["steps"] else 0.0)
         jobs.append(
             NewJob(
                 task=wish["task"],

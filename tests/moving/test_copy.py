@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import psycopg
 import pytest
 
@@ -311,13 +312,16 @@ def test_settings_and_schedules_come_along_and_those_there_stay(pair: Pair) -> N
         await rig.store.set_task("shop.load", {"batch": 7})
         await rig.store.set_budget("api", {"rate": 2.0, "burst": 4})
         plan = NewSchedule(name="nightly", cron="0 3 * * *", task="t", queue="mail")
+        plan_b = msgspec.structs.replace(plan, cron="0 4 * * *")
         await rig.store.seed_schedule(plan, 4e9)
+        await rig.store.put_schedule(plan_b, 5e9, new=False)
+        await rig.store.put_schedule(msgspec.structs.replace(plan, name="live"), 4e9, new=True)
         await rig.store.set_schedule("nightly", paused=True)
 
     pair.here.visit(fill)
     pair.there.visit(lambda rig: rig.store.set_queue("kept", {"max_workers": 9}))
     done = pair.copy()
-    assert (done["settings"], done["kept"]) == (4, ["queue kept"])
+    assert (done["settings"], done["kept"]) == (5, ["queue kept"])
 
     async def check(rig: Rig) -> None:
         queues = {each.name: each for each in await rig.store.queues()}
@@ -325,8 +329,11 @@ def test_settings_and_schedules_come_along_and_those_there_stay(pair: Pair) -> N
         assert queues["kept"].max_workers == 9
         assert [each.batch for each in await rig.store.tasks()] == [7]
         assert [(each.rate, each.burst) for each in await rig.store.budgets()] == [(2.0, 4)]
-        (schedule,) = await rig.store.schedules()
-        assert (schedule.name, schedule.next_at, schedule.paused) == ("nightly", 4e9, True)
+        live, schedule = await rig.store.schedules()
+        assert (schedule.name, schedule.next_at, schedule.paused) == ("nightly", 5e9, True)
+        assert (schedule.live, schedule.cron) == (True, "0 4 * * *")
+        assert schedule.declared is not None
+        assert (schedule.declared.cron, live.live, live.declared) == ("0 3 * * *", True, None)
 
     pair.there.visit(check)
 

@@ -54,6 +54,19 @@ def test_e2_a_tasks_own_options_are_its_jobs_defaults(app: Windlass) -> None:
     assert (record.queue, record.options.max_attempts, record.options.tags) == ("bulk", 2, ("mail",))
 
 
+def test_e8_a_task_says_how_long_its_jobs_may_wait(any_app: Windlass) -> None:
+    @any_app.task(expires="10m")
+    def send() -> None: ...
+
+    record = send.enqueue().record()
+    assert record.options.expires == 600.0
+    assert record.options.expires_at == pytest.approx(record.enqueued_at.timestamp() + 600, abs=1)
+    later = send.using(delay="1h", expires="1m").enqueue().record()
+    assert later.options.expires_at == pytest.approx(later.enqueued_at.timestamp() + 3660, abs=1)
+    with pytest.raises(InvalidOption, match="expires"):
+        send.using(expires=0)
+
+
 def test_e2_options_add_up_and_later_ones_win(app: Windlass) -> None:
     base = app.named("the.task").using(delay="1h", tags=["a"])
     moment = datetime(2030, 1, 1, tzinfo=UTC)

@@ -42,7 +42,7 @@ class NDJSONSlice:
     @property
     def lines(self) -> list[bytes]:
         """The records as they stand in the file, without line ends."""
-        return [line.removesuffix(b"\r") for line in self._lines.records]
+        return [line.removesuffix(b"\n").removesuffix(b"\r") for line in self._lines.records]
 
     @property
     def records(self) -> list[Any]:
@@ -95,7 +95,7 @@ class NDJSONSlice:
         for line in self._lines.every:
             if line.strip():
                 yield offset, line
-            offset += len(line) + 1
+            offset += len(line)
 
 
 class NDJSONReader:

@@ -58,7 +58,7 @@ def enqueue(
     annotations, and the task's own queue and attempts apply. Without --queue and --app the job goes to the
     queue that live workers say it belongs to.
     """
-    args, kwargs = _arguments(words, named)
+    args, kwargs = call_arguments(words, named)
     wanted = find_task(target, task).using(**given_options(options))
     made: list[Job[Any]] = []
 
@@ -138,7 +138,8 @@ def find_task(target: Target, name: str) -> Task[..., Any]:
     return app.named(name)
 
 
-def _arguments(words: Sequence[str], named: str | None) -> tuple[list[Any], dict[str, Any]]:
+def call_arguments(words: Sequence[str], named: str | None) -> tuple[list[Any], dict[str, Any]]:
+    """The arguments of a job: each ARG, and what --args says."""
     args = [_word(word) for word in words]
     if named is None:
         return args, {}

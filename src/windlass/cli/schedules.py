@@ -1,48 +1,67 @@
-"""The verbs about schedules: list them, run, pause and resume one, show its next times, make up for past ones
-[K4]. What they do is in `windlass.tasks.schedules`."""
+"""The verbs about schedules: list them, run, pause and resume one, show its next times, make up for past
+ones, and make, change and remove one at run time [K4]. What they do is in `windlass.tasks.schedule_steering`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import datetime
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar, get_args
 
 import click
 
+from windlass.cli.enqueue import call_arguments, find_task
 from windlass.cli.options import on_store, with_json
-from windlass.cli.output import print_answer, print_json, print_listing
+from windlass.cli.output import print_answer, print_json, print_listing, print_table
+from windlass.cli.settings import given_options, job_options
 from windlass.cli.target import Target, refusals, with_now
 from windlass.core.counts import plural
-from windlass.core.cron import zone
+from windlass.core.cron import Missed, Overlap, zone
+from windlass.errors import ConfigurationError
 from windlass.presentation import audit
-from windlass.presentation.flow import ScheduleShape
+from windlass.presentation.flow import ScheduleShape, origin_in_words
 from windlass.presentation.text import in_zone, iso, local, one_line
 from windlass.store.protocol import Store
-from windlass.store.records import ScheduleRecord
-from windlass.tasks import schedules as clock
+from windlass.store.records import NewJob, ScheduleRecord, WorkerRecord
+from windlass.store.schedules import origin
+from windlass.tasks import schedule_steering as clock
+from windlass.tasks.schedule_options import as_before, call_of, changed, made_of
 
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
 _COLUMNS: Final = ("schedule", "cron", "?tz", "??task", "next", "??last", "??>skipped", "state")
 _name = click.argument("name")
 
 
 @click.group()
 def schedules() -> None:
-    """List, run, pause and backfill schedules."""
+    """List, run, pause and backfill schedules; make, change and remove them at run time."""
 
 
 @schedules.command("list")
 @with_json
 def list_(target: Target, as_json: bool) -> None:
     """List schedules: when each fires next and fired last, whether it is paused, and its error if any."""
-    found, now = target.run(with_now(lambda store: store.schedules()))
+
+    async def look(store: Store) -> tuple[list[ScheduleRecord], list[WorkerRecord]]:
+        return await store.schedules(), await store.workers()
+
+    (found, workers), now = target.run(with_now(look))
     print_listing(
-        as_json, "schedules", found, ScheduleShape.of, _COLUMNS, lambda each: schedule_row(each, now)
+        as_json,
+        "schedules",
+        found,
+        lambda each: ScheduleShape.of(each, workers),
+        _COLUMNS,
+        lambda each: schedule_row(each, now, workers),
     )
 
 
-def schedule_row(schedule: ScheduleRecord, now: float) -> Sequence[object]:
+def schedule_row(
+    schedule: ScheduleRecord, now: float, workers: Iterable[WorkerRecord] = ()
+) -> Sequence[object]:
     """A schedule as it is listed."""
+    state = ("paused" if schedule.paused else "", schedule.error, origin_in_words(origin(schedule, workers)))
     return (
         schedule.name,
         schedule.cron,
@@ -51,8 +70,142 @@ def schedule_row(schedule: ScheduleRecord, now: float) -> Sequence[object]:
         "never" if schedule.next_at is None else local(schedule.next_at, now),
         None if schedule.last_at is None else local(schedule.last_at, now),
         f"{schedule.skipped:,}",
-        "; ".join(filter(None, ("paused" if schedule.paused else "", schedule.error or ""))),
+        "; ".join(filter(None, state)),
     )
+
+
+def _clock(function: F) -> F:
+    """When a schedule fires, and its policies."""
+    options = [
+        click.option("--cron", metavar="EXPR", help="Five fields, six with seconds first, or @daily."),
+        click.option("--every", metavar="DURATION", help="Instead of --cron: once in each such span."),
+        click.option("--tz", metavar="ZONE", help="IANA time zone of the expression. [UTC]"),
+        click.option(
+            "--missed",
+            type=click.Choice(get_args(Missed)),
+            help="Fires that nobody was there for: skip them, or make up for the latest or all. [latest]",
+        ),
+        click.option(
+            "--overlap",
+            type=click.Choice(get_args(Overlap)),
+            help="Its last job has not ended: skip, queue another, or cancel the old one. [skip]",
+        ),
+        click.option("--grace", metavar="DURATION", help="A fire that is later than this is missed. [1m]"),
+        click.option("--jitter", metavar="DURATION", help="Put its jobs off by up to this time. [0s]"),
+    ]
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+_CLOCK: Final = ("every", "tz", "missed", "overlap", "grace", "jitter")
+_args = click.option("--args", "named", metavar="JSON", help="Arguments: a JSON object (by name) or array.")
+
+
+def _clock_of(given: dict[str, Any]) -> dict[str, Any]:
+    """What was said of its clock, taken out of all that was given."""
+    found = {name: given.pop(name) for name in _CLOCK}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+@schedules.command()
+@_name
+@click.argument("task")
+@click.argument("words", metavar="[ARG]...", nargs=-1)
+@_clock
+@_args
+@job_options
+@with_json
+def add(
+    target: Target,
+    name: str,
+    task: str,
+    words: tuple[str, ...],
+    cron: str | None,
+    named: str | None,
+    as_json: bool,
+    **given: Any,
+) -> None:
+    """Make a schedule for TASK at run time; it survives deploys, until it is removed.
+
+    Arguments and options of its jobs are those of `windlass enqueue`.
+    """
+    args, kwargs = call_arguments(words, named)
+    clocked = _clock_of(given)
+    wanted = find_task(target, task).using(**given_options(given))
+
+    async def make(store: Store) -> ScheduleRecord:
+        placed = await wanted._aplaced()
+        job = call_of(name, placed, {"args": args, "kwargs": kwargs})
+        return await clock.add(store, made_of(name, cron, job, clocked))
+
+    _report(target, as_json, "added", make)
+
+
+@schedules.command("set")
+@_name
+@_clock
+@click.option("--task", metavar="TASK", help="The task of its jobs, with --args and options of its own.")
+@_args
+@job_options
+@with_json
+def set_(
+    target: Target,
+    name: str,
+    cron: str | None,
+    task: str | None,
+    named: str | None,
+    as_json: bool,
+    **given: Any,
+) -> None:
+    """Change a schedule at run time, and print it; what is not given stays as it is.
+
+    The change is kept, whatever the code declares, until `windlass schedules revert`.
+    """
+    clocked = _clock_of(given)
+    options = given_options(given)
+
+    def job_for(known: ScheduleRecord) -> NewJob | None:
+        if task is None and named is None and not options:
+            return None
+        wanted = as_before(target.app.named(known.task), known) if task is None else find_task(target, task)
+        wanted = wanted.using(**options)
+        if task is None and named is None:  # its arguments stay as they are, sealed or not
+            return wanted._template.job(known.task, known.payload, known.queue)
+        args, kwargs = call_arguments((), named)
+        return call_of(name, wanted, {"args": args, "kwargs": kwargs})
+
+    async def make(store: Store) -> ScheduleRecord:
+        return await clock.change(store, name, lambda known: changed(known, cron, job_for(known), clocked))
+
+    _report(target, as_json, "changed", make)
+
+
+@schedules.command()
+@_name
+@with_json
+def revert(target: Target, name: str, as_json: bool) -> None:
+    """Undo what was changed at run time: the schedule is as the code declares it again."""
+    _report(target, as_json, "back to what the code declares", lambda store: clock.revert(store, name))
+
+
+def _report(
+    target: Target, as_json: bool, did: str, work: Callable[[Store], Awaitable[ScheduleRecord]]
+) -> None:
+    """Make or change a schedule, and print it. What is wrong with it becomes one line."""
+
+    async def checked(store: Store) -> tuple[ScheduleRecord, list[WorkerRecord], float]:
+        try:
+            return await work(store), await store.workers(), await store.now()
+        except (LookupError, ValueError, ConfigurationError) as error:
+            raise click.ClickException(one_line(str(error))) from error
+
+    deed = lambda done: [audit.schedule(done[0].name, f"{did}: {done[0].cron}")]  # noqa: E731
+    record, workers, now = target.act(checked, deed, create=True)
+    if as_json:
+        print_json({"schedule": ScheduleShape.of(record, workers)})
+    else:
+        print_table(_COLUMNS, [schedule_row(record, now, workers)])
 
 
 @schedules.command()

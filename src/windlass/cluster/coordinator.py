@@ -35,6 +35,8 @@ SOON: Final = 0.05
 """Seconds between two looks at whether this host coordinates by now."""
 
 FIRE_EVERY: Final = 0.5
+"""Seconds between two looks at the schedules at most; sooner, when one is due."""
+
 GOVERN_EVERY: Final = 5.0
 OBSERVE_EVERY: Final = 5.0
 SAMPLE_EVERY: Final = 20.0
@@ -85,6 +87,7 @@ class Coordinator:
         self._outages = OutageLog(logger)
         self._assigned: tuple[int, dict[int, dict[str, int]]] | None = None
         self._next_in = PROMOTE_EVERY
+        self._fires_in = FIRE_EVERY
 
     @property
     def term(self) -> int | None:
@@ -95,7 +98,6 @@ class Coordinator:
         """Run for coordinator and do its duties until cancelled; then resign."""
         store, record = self._store, self._record
         chores: list[tuple[str, float, Callable[[int], Awaitable[object]]]] = [
-            ("fire", FIRE_EVERY, lambda term: schedules.fire_due(store, term, record)),
             ("govern", GOVERN_EVERY, lambda term: duties.govern(store, term, record)),
             ("observe", OBSERVE_EVERY, self._observe),
             ("rollup", ROLLUP_EVERY, lambda term: duties.rollup(store)),
@@ -112,6 +114,7 @@ class Coordinator:
                 group.create_task(self._lead())
                 group.create_task(self._sweep_for_ever())
                 group.create_task(self._promote_for_ever())
+                group.create_task(self._fire_for_ever())
                 for chore in chores:
                     group.create_task(self._repeat(*chore))
         finally:
@@ -237,6 +240,23 @@ class Coordinator:
         promoted = await duties.promote(self._store)
         if promoted.next_in is not None:
             self._next_in = min(self._next_in, max(promoted.next_in, SOONEST))
+
+    async def _fire_for_ever(self) -> None:
+        """Fire each schedule when it is due [K4], and look now and then for those that were made, changed or
+        resumed meanwhile."""
+        while True:
+            self._fires_in = FIRE_EVERY * random.uniform(0.9, 1.1)
+            term = self.term
+            if term is None:
+                self._failing.discard("fire")
+            else:
+                await self._do("fire", functools.partial(self._fire, term))
+            await asyncio.sleep(self._fires_in)
+
+    async def _fire(self, term: int) -> None:
+        fires = await schedules.fire_due(self._store, term, self._record)
+        if fires.next_in is not None:
+            self._fires_in = min(self._fires_in, max(fires.next_in, SOONEST))
 
     async def _observe(self, _: int) -> None:
         """Tell the store how long it takes to answer, where a queue is to shed load by that [F5]; and look at

@@ -52,7 +52,7 @@ async def _rescue(store: Store, settings: Settings) -> Counts:
 
 
 async def _schedules(store: Store, settings: Settings) -> Counts:
-    return {"jobs": await fire_due(store, None)}
+    return {"jobs": (await fire_due(store, None)).jobs}
 
 
 async def _rollup(store: Store, settings: Settings) -> Counts:

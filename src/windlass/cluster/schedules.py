@@ -7,7 +7,8 @@ term: however many hosts think that they coordinate, and whatever their clocks s
 from __future__ import annotations
 
 import logging
-from typing import Final
+import time
+from typing import Final, NamedTuple
 
 from windlass.core import cron
 from windlass.core.counts import plural
@@ -15,16 +16,32 @@ from windlass.core.cron import BadSchedule
 from windlass.errors import EnqueueError, StoreError
 from windlass.store.protocol import Store
 from windlass.store.records import Receipt, ScheduleRecord
-from windlass.tasks.schedules import jobs_made
+from windlass.tasks.schedule_steering import jobs_made
 from windlass.worker.reports.recorder import Recorder
 
 logger: Final = logging.getLogger("windlass.tasks.schedules")
 
 
-async def fire_due(store: Store, term: int | None, record: Recorder | None = None) -> int:
-    """Fire what is due, and return the number of jobs made. Raises TermLost. A schedule that is wrong does
-    not keep the others from firing: its error is recorded."""
-    due = await store.due()
+LIMIT: Final = 100
+"""Schedules fired in one look."""
+
+SELDOM: Final = 60.0
+"""Fires of a schedule that are less than so many seconds apart are not in the timeline, or would fill it."""
+
+
+class Fires(NamedTuple):
+    """What a look at the schedules did, and when it is time for the next one."""
+
+    jobs: int
+    next_in: float | None
+    """Seconds until one is due; None: none ever is."""
+
+
+async def fire_due(store: Store, term: int | None, record: Recorder | None = None) -> Fires:
+    """Fire what is due. Raises TermLost. A schedule that is wrong does not keep the others from firing: its
+    error is recorded."""
+    asked = time.monotonic()
+    due = await store.due(LIMIT)
     made = 0
     failed: StoreError | None = None
     for schedule in due.schedules:
@@ -36,14 +53,20 @@ async def fire_due(store: Store, term: int | None, record: Recorder | None = Non
             failed = error
             continue
         made += jobs_made(receipts)
-        if receipts and record is not None:
+        if receipts and record is not None and not _is_frequent(schedule):
             message = f"schedule {schedule.name} fired, {plural(jobs_made(receipts), 'job')}"
             record.note(
                 "fired", message, id=receipts[-1].id or None, queue=schedule.queue, task=schedule.task
             )
     if failed is not None:
         raise failed
-    return made
+    next_in = None if due.next_at is None else max(due.next_at - due.now - (time.monotonic() - asked), 0.0)
+    return Fires(made, 0.0 if len(due.schedules) == LIMIT else next_in)
+
+
+def _is_frequent(schedule: ScheduleRecord) -> bool:
+    assert schedule.next_at is not None  # it is due
+    return cron.next_fire(schedule.cron, schedule.tz, schedule.next_at) - schedule.next_at < SELDOM
 
 
 async def _fire(store: Store, term: int | None, schedule: ScheduleRecord, now: float) -> list[Receipt]:

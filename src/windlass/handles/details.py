@@ -30,6 +30,7 @@ from windlass.store.records import (
     ScheduleRecord,
     WorkerRecord,
 )
+from windlass.store.schedules import Origin, differences, origin
 
 D = TypeVar("D", bound=msgspec.Struct)
 
@@ -170,6 +171,13 @@ class ScheduleDetails(msgspec.Struct, frozen=True, kw_only=True):
     last_job: int | None
     skipped: int
     error: str | None
+    origin: Origin
+    """Where it comes from: `code`; `changed` at run time; `live`: made at run time; or `left`: no worker that
+    runs declares it any more."""
+    declared_at: datetime | None
+    """When a worker whose code declares it has started last."""
+    differences: dict[str, str]
+    """Where it was changed at run time: what the code says, by field."""
     _kept: str
     _codec: Codec | None
 
@@ -223,10 +231,19 @@ def part_details(part: PartRecord) -> PartDetails:
     return _made(PartDetails, part)
 
 
-def schedule_details(schedule: ScheduleRecord, codec: Codec | None) -> ScheduleDetails:
+def schedule_details(
+    schedule: ScheduleRecord, codec: Codec | None, workers: Iterable[WorkerRecord]
+) -> ScheduleDetails:
     """A schedule as users see it."""
-    priority = Priority(schedule.priority)
-    return _made(ScheduleDetails, schedule, priority=priority, _kept=schedule.payload, _codec=codec)
+    return _made(
+        ScheduleDetails,
+        schedule,
+        priority=Priority(schedule.priority),
+        origin=origin(schedule, workers),
+        differences=differences(schedule),
+        _kept=schedule.payload,
+        _codec=codec,
+    )
 
 
 def _failure(failure: Failure) -> FailureDetails:

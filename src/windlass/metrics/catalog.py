@@ -24,7 +24,7 @@ Numbers: TypeAlias = Iterable[tuple[Labels, float]]
 Histograms: TypeAlias = Iterable[tuple[Labels, Mapping[int, int]]]
 
 OUTCOMES: Final = (
-    "succeeded", "retry", "dead", "cancelled", "snooze", "throttled", "unknown", "released",
+    "succeeded", "retry", "dead", "cancelled", "expired", "snooze", "throttled", "unknown", "released",
 )  # fmt: skip
 _NUMBER: Final = re.compile(r"\d+")
 _LONGEST_REASON: Final = 200

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from collections.abc import Iterable
+from typing import Any, Final, Self
 
 import msgspec
 
@@ -20,6 +21,7 @@ from windlass.store.records import (
     Watermark,
     WorkerRecord,
 )
+from windlass.store.schedules import Origin, differences, origin
 
 
 class QueueShape(QueueRecord, frozen=True, kw_only=True):
@@ -110,12 +112,32 @@ class ScheduleShape(msgspec.Struct, frozen=True, kw_only=True):
     last_job: str | None
     skipped: int
     error: str | None
+    origin: Origin
+    """code; changed: declared by code and changed at run time; live: made at run time; left: no worker that
+    runs declares it any more."""
+    declared_at: str | None
+    differences: dict[str, str]
+    """Where it was changed at run time: what the code says, by field."""
 
     @classmethod
-    def of(cls, schedule: ScheduleRecord, **more: Any) -> Self:
+    def of(cls, schedule: ScheduleRecord, workers: Iterable[WorkerRecord], **more: Any) -> Self:
         """A schedule as JSON has it; `more` is what a larger shape adds."""
+        about = {"origin": origin(schedule, workers), "differences": differences(schedule)}
         priority = priority_name(schedule.priority)
-        return shaped(cls, schedule, payload=parsed(schedule.payload), priority=priority, **more)
+        return shaped(cls, schedule, payload=parsed(schedule.payload), priority=priority, **about, **more)
+
+
+_ORIGINS: Final[dict[Origin, str]] = {
+    "code": "",
+    "changed": "changed at run time",
+    "live": "made at run time",
+    "left": "no longer in the code",
+}
+
+
+def origin_in_words(found: Origin) -> str:
+    """Where a schedule comes from, where that is worth a word."""
+    return _ORIGINS[found]
 
 
 class WorkerShape(msgspec.Struct, frozen=True, kw_only=True):

@@ -301,6 +301,10 @@ class JobOptions(TypedDict, total=False):
     timeout: Annotated[Duration, Field(
         "How long one attempt may run.", "time", most=30 * 86400, unset="the task's", more="Up to 30 days.",
     )]  # fmt: skip
+    expires: Annotated[Duration, Field(
+        "End it as cancelled where nobody has begun it after this time.", "time", most=int(MAX_DELAY),
+        more="It counts from the enqueue, or from `run_at` where that is later; not once an attempt has "
+        "begun.", when="it is of no use later")]  # fmt: skip
     unique: Annotated[str, Field(
         "Unique key: at most one unfinished job holds it.", "key", kept="unique_key", most=MAX_KEY,
         more="Up to 255 characters.", when="the same work must not be queued twice")]  # fmt: skip

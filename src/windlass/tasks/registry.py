@@ -16,7 +16,8 @@ from windlass.tasks.batch import BatchDecorator, BatchTask
 from windlass.tasks.decorators import AsyncContextTask, ChunkedDecorator, SyncContextTask, TaskDecorator
 from windlass.tasks.discovery import import_all
 from windlass.tasks.options import Template
-from windlass.tasks.schedules import Scheduled, ScheduleOptions
+from windlass.tasks.schedule_options import ScheduleOptions
+from windlass.tasks.schedules import Scheduled
 from windlass.tasks.task import (
     AsyncTask,
     RegisteredTask,
@@ -149,9 +150,10 @@ class _Registry:
             )
         return self._budgets.setdefault(name, Budget(name, declared, self._app._store_handle))
 
-    def schedule(self, cron: str, /, **options: Unpack[ScheduleOptions]) -> Scheduled:
-        """Run a task by the clock: `@app.schedule("0 9 * * MON-FRI", tz="Europe/Paris")` above a task, or
-        above a function, which becomes one [K4]. See `windlass.tasks.schedules`."""
+    def schedule(self, cron: str | None = None, /, **options: Unpack[ScheduleOptions]) -> Scheduled:
+        """Run a task by the clock: `@app.schedule("0 9 * * MON-FRI", tz="Europe/Paris")` or
+        `@app.schedule(every="10s")` above a task, or above a function, which becomes one [K4]. See
+        `windlass.tasks.schedules`."""
         return Scheduled(self._app, cron, options)
 
     @property

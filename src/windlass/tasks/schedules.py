@@ -6,12 +6,14 @@
 
     app.schedules.next("shop.daily_report", 3)      # when it fires
     app.schedules.pause("shop.daily_report")        # until `resume`; also `windlass schedules pause`
+    app.schedules.add("eu", every="10s", task=sweep, kwargs={"region": "eu"})       # made at run time
 
 A worker that starts puts the schedules of its app into the store, where the coordinator of the cluster fires
 them by the store's clock. One that is new waits for its first time; a changed expression takes effect with
-the next start of a worker. One that is no longer in the code goes on until `remove`. A wrong expression or
-time zone is refused by the decorator. A worker whose system lacks the time zone records and logs that, and
-the others go on.
+the next start of a worker. What was made or changed at run time (`add`, `set`, the command, the page) is
+never overwritten by code; `revert` goes back to it. One that is no longer in the code goes on until `remove`.
+A wrong expression or time zone is refused by the decorator. A worker whose system lacks the time zone records
+and logs that, and the others go on.
 
 `missed` says what becomes of fires that nobody was there for (later than `grace`): skip them, make up for the
 latest, or for all. `overlap` says what a fire does whose last job has not ended: skip, queue another, or
@@ -21,22 +23,27 @@ cancel the old one first. `jitter` spreads the starts.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
-from itertools import islice, takewhile
-from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypedDict, TypeVar, cast, get_args, overload
-from zoneinfo import ZoneInfo
+from collections.abc import Awaitable, Callable, Coroutine
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, Unpack, cast, overload
 
 from windlass.core import cron as crons
-from windlass.core.cron import BadSchedule, Missed, Overlap
-from windlass.core.durations import Duration, seconds
-from windlass.core.names import check_name
+from windlass.core.cron import BadSchedule
 from windlass.errors import ConfigurationError
 from windlass.handles.details import ScheduleDetails, schedule_details
-from windlass.store.records import NewSchedule, Receipt, ScheduleRecord
+from windlass.store.records import NewSchedule, ScheduleRecord
+from windlass.store.schedules import differences
+from windlass.tasks import schedule_steering as steering
 from windlass.tasks.functions import check_options
-from windlass.tasks.options import Template
-from windlass.tasks.task import AsyncTask, RegisteredTask, SyncTask
+from windlass.tasks.schedule_options import (
+    RunTimeOptions,
+    ScheduleOptions,
+    as_before,
+    call_of,
+    changed,
+    made_of,
+)
+from windlass.tasks.task import AsyncTask, RegisteredTask, SyncTask, Task
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
@@ -47,41 +54,17 @@ P = ParamSpec("P")
 R = TypeVar("R")
 K = TypeVar("K", bound=RegisteredTask[..., Any])
 logger: Final = logging.getLogger("windlass.tasks.schedules")
-MAX_BACKFILLED: Final = 10_000
-_LEFT_OUT: Final = ("delay", "run_at", "on_conflict", "idempotency_key", "connection")
-"""What `task.using(...)` takes and a schedule does not keep."""
-_MADE: Final = frozenset({"enqueued", "scheduled", "held", "replaced"})
-
-
-class ScheduleOptions(TypedDict, total=False):
-    """What `@app.schedule(...)` takes besides the expression."""
-
-    name: str
-    """The schedule's name; without it, that of its task."""
-    tz: str | ZoneInfo
-    """The IANA time zone of the expression; UTC without it."""
-    args: Sequence[Any]
-    """Positional arguments of its jobs."""
-    kwargs: Mapping[str, Any]
-    """Named arguments of its jobs."""
-    missed: Missed
-    """What becomes of fires that nobody was there for: skip, latest (default) or all."""
-    overlap: Overlap
-    """What a fire does whose last job has not ended: skip (default), queue or cancel."""
-    grace: Duration
-    """A fire that is later than this is missed; a minute without it."""
-    jitter: Duration
-    """Its jobs are put off by up to this time."""
 
 
 class Scheduled:  # the overloads are those of `app.task`
     """What `app.schedule(...)` returns: a decorator for a task, or for a function, which becomes one."""
 
-    def __init__(self, app: Windlass, cron: str, options: ScheduleOptions) -> None:
+    def __init__(self, app: Windlass, cron: str | None, options: ScheduleOptions) -> None:
         check_options("a schedule", options, ScheduleOptions.__annotations__)
-        if not isinstance(cron, str):
+        if (cron is None) is ("every" not in options) or not isinstance(cron, str | None):
             raise ConfigurationError(
-                f"app.schedule({cron!r}) needs an expression: write @app.schedule('0 9 * * MON-FRI')"
+                f"app.schedule({cron!r}) needs an expression, or every= in its place: write "
+                "@app.schedule('0 9 * * MON-FRI'), or @app.schedule(every='10s')"
             )
         self._app = app
         self._cron = cron
@@ -102,29 +85,8 @@ class Scheduled:  # the overloads are those of `app.task`
         return known
 
     def _schedule(self, task: RegisteredTask[..., Any]) -> NewSchedule:
-        options = self._options
-        job = task._job(task._encode(tuple(options.get("args", ())), dict(options.get("kwargs", {}))))
-        name = check_name("schedule", options.get("name", task.name))
-        _check_kept(name, task._template)
-        tz = _zone(name, options.get("tz", "UTC"))
-        try:
-            crons.check(self._cron, tz)
-        except BadSchedule as error:
-            raise ConfigurationError(f"schedule {name}: {error}") from None
-        return NewSchedule(
-            name=name,
-            cron=self._cron,
-            task=task.name,
-            tz=tz,
-            payload=job.payload,
-            queue=job.queue,
-            priority=job.priority,
-            options=job.options,
-            missed=_word(name, "missed", options.get("missed", "latest"), Missed),
-            overlap=_word(name, "overlap", options.get("overlap", "skip"), Overlap),
-            grace=_span(name, "grace", options.get("grace", 60.0)),
-            jitter=_span(name, "jitter", options.get("jitter", 0.0)),
-        )
+        name = self._options.get("name", task.name)
+        return made_of(name, self._cron, call_of(name, task, self._options), self._options)
 
 
 class Schedules:
@@ -158,59 +120,139 @@ class Schedules:
             except BadSchedule as bad:
                 error = str(bad)
                 logger.error("schedule %s never fires: %s", schedule.name, bad)
-            await store.seed_schedule(schedule, next_at, error)
+            stored = await store.seed_schedule(schedule, next_at, error)
+            if stored.live:
+                logger.warning(
+                    "schedule %s is as it was changed at run time (%s), not as the code says; to go back: "
+                    "windlass schedules revert %s",
+                    schedule.name,
+                    ", ".join(differences(stored)),
+                    schedule.name,
+                )
 
     # -- what can be done, in two tongues -----------------------------------------------------------------
 
     def records(self) -> list[ScheduleDetails]:
         """Every schedule in the store."""
-        return self._details(self._store_handle.call(lambda store: store.schedules()))
+        return self._store_handle.call(self._all)
 
     async def arecords(self) -> list[ScheduleDetails]:
         """Every schedule in the store."""
-        return self._details(await self._store_handle.acall(lambda store: store.schedules()))
+        return await self._store_handle.acall(self._all)
 
     def run(self, name: str) -> int | None:
         """Fire it now, whatever its clock, its pause and its overlap say; the answer is its job's id, None
         where its unique key is parked."""
-        return self._store_handle.call(lambda store: run_now(store, name))
+        return self._store_handle.call(lambda store: steering.run_now(store, name))
 
     async def arun(self, name: str) -> int | None:
         """Fire it now; see `run`."""
-        return await self._store_handle.acall(lambda store: run_now(store, name))
+        return await self._store_handle.acall(lambda store: steering.run_now(store, name))
 
     def pause(self, name: str) -> ScheduleDetails:
         """Fire it no more until `resume`."""
-        return self._details([self._store_handle.call(lambda store: pause(store, name))])[0]
+        return self._one(lambda store: steering.pause(store, name))
 
     async def apause(self, name: str) -> ScheduleDetails:
         """Fire it no more until `aresume`."""
-        return self._details([await self._store_handle.acall(lambda store: pause(store, name))])[0]
+        return await self._aone(lambda store: steering.pause(store, name))
 
     def resume(self, name: str) -> ScheduleDetails:
         """Let it fire again, from its next time on: what the pause covered is not made up for."""
-        return self._details([self._store_handle.call(lambda store: resume(store, name))])[0]
+        return self._one(lambda store: steering.resume(store, name))
 
     async def aresume(self, name: str) -> ScheduleDetails:
         """Let it fire again; see `resume`."""
-        return self._details([await self._store_handle.acall(lambda store: resume(store, name))])[0]
+        return await self._aone(lambda store: steering.resume(store, name))
 
     def next(self, name: str, n: int = 5) -> list[datetime]:
         """The next times it fires for, in its own time zone."""
-        return self._store_handle.call(lambda store: next_times(store, name, n))
+        return self._store_handle.call(lambda store: steering.next_times(store, name, n))
 
     async def anext(self, name: str, n: int = 5) -> list[datetime]:
         """The next times it fires for; see `next`."""
-        return await self._store_handle.acall(lambda store: next_times(store, name, n))
+        return await self._store_handle.acall(lambda store: steering.next_times(store, name, n))
 
     def backfill(self, name: str, start: datetime, end: datetime) -> int:
         """Fire it once for each of its times from `start` up to `end`, whatever its overlap says; the answer
         is how many jobs that made."""
-        return self._store_handle.call(lambda store: backfill(store, name, start, end))
+        return self._store_handle.call(lambda store: steering.backfill(store, name, start, end))
 
     async def abackfill(self, name: str, start: datetime, end: datetime) -> int:
         """Fire it for past times; see `backfill`."""
-        return await self._store_handle.acall(lambda store: backfill(store, name, start, end))
+        return await self._store_handle.acall(lambda store: steering.backfill(store, name, start, end))
+
+    # -- at run time ------------------------------------------------------------------------------------
+
+    def add(
+        self,
+        name: str,
+        cron: str | None = None,
+        /,
+        *,
+        task: Task[..., Any] | str,
+        **options: Unpack[RunTimeOptions],
+    ) -> ScheduleDetails:
+        """Make a schedule now: `add("eu", "0 9 * * *", task=sweep, kwargs={"region": "eu"})`, or with
+        `every="10s"`. It survives deploys, until `remove`. A task may be given by name; options of its jobs
+        come from `task.using(…)`.
+
+        Raises ConfigurationError for what makes no sense, ValueError where the name is taken."""
+        wanted = _new(name, cron, self._task(task)._placed(), options)
+        return self._one(lambda store: steering.add(store, wanted))
+
+    async def aadd(
+        self,
+        name: str,
+        cron: str | None = None,
+        /,
+        *,
+        task: Task[..., Any] | str,
+        **options: Unpack[RunTimeOptions],
+    ) -> ScheduleDetails:
+        """Make a schedule now; see `add`."""
+        wanted = _new(name, cron, await self._task(task)._aplaced(), options)
+        return await self._aone(lambda store: steering.add(store, wanted))
+
+    def set(
+        self,
+        name: str,
+        cron: str | None = None,
+        /,
+        *,
+        task: Task[..., Any] | str | None = None,
+        **options: Unpack[RunTimeOptions],
+    ) -> ScheduleDetails:
+        """Change a schedule now, also one that code declares: the change stays, whatever the code says,
+        until `revert`. What is not given stays as it is.
+
+        Raises ConfigurationError for what makes no sense, LookupError where there is none."""
+        placed = None if task is None else self._task(task)._placed()
+        changed = self._changed(cron, placed, options)
+        return self._one(lambda store: steering.change(store, name, changed))
+
+    async def aset(
+        self,
+        name: str,
+        cron: str | None = None,
+        /,
+        *,
+        task: Task[..., Any] | str | None = None,
+        **options: Unpack[RunTimeOptions],
+    ) -> ScheduleDetails:
+        """Change a schedule now; see `set`."""
+        placed = None if task is None else await self._task(task)._aplaced()
+        changed = self._changed(cron, placed, options)
+        return await self._aone(lambda store: steering.change(store, name, changed))
+
+    def revert(self, name: str) -> ScheduleDetails:
+        """Go back to what the code declares. Raises LookupError where there is none, ValueError where no code
+        has declared it."""
+        return self._one(lambda store: steering.revert(store, name))
+
+    async def arevert(self, name: str) -> ScheduleDetails:
+        """Go back to what the code declares; see `revert`."""
+        return await self._aone(lambda store: steering.revert(store, name))
 
     def remove(self, name: str) -> bool:
         """Forget it. While the code declares it, the next start of a worker brings it back."""
@@ -220,122 +262,43 @@ class Schedules:
         """Forget it; see `remove`."""
         return await self._store_handle.acall(lambda store: store.drop_schedule(name))
 
-    def _details(self, found: Sequence[ScheduleRecord]) -> list[ScheduleDetails]:
-        return [schedule_details(each, self._app.codec) for each in found]
+    # -- how --------------------------------------------------------------------------------------------
+
+    def _changed(
+        self, cron: str | None, task: Task[..., Any] | None, options: RunTimeOptions
+    ) -> Callable[[ScheduleRecord], NewSchedule]:
+        check_options("a schedule", options, RunTimeOptions.__annotations__)
+
+        def change(known: ScheduleRecord) -> NewSchedule:
+            wanted = task
+            if wanted is None and options.keys() & {"args", "kwargs"}:
+                wanted = as_before(self._app.named(known.task), known)
+            job = None if wanted is None else call_of(known.name, wanted, options)
+            return changed(known, cron, job, options)
+
+        return change
+
+    def _task(self, task: Task[..., Any] | str) -> Task[..., Any]:
+        return self._app.named(task) if isinstance(task, str) else task
+
+    def _one(self, operation: Callable[[Store], Awaitable[ScheduleRecord]]) -> ScheduleDetails:
+        return self._store_handle.call(lambda store: self._detailed(store, operation(store)))
+
+    async def _aone(self, operation: Callable[[Store], Awaitable[ScheduleRecord]]) -> ScheduleDetails:
+        return await self._store_handle.acall(lambda store: self._detailed(store, operation(store)))
+
+    async def _all(self, store: Store) -> list[ScheduleDetails]:
+        workers = await store.workers()
+        return [schedule_details(each, self._app.codec, workers) for each in await store.schedules()]
+
+    async def _detailed(self, store: Store, record: Awaitable[ScheduleRecord]) -> ScheduleDetails:
+        return schedule_details(await record, self._app.codec, await store.workers())
 
     @property
     def _store_handle(self) -> StoreHandle:
         return self._app._store_handle()
 
 
-# -- the same on a store: what the commands use, too ------------------------------------------------------
-
-
-async def find(store: Store, name: str) -> ScheduleRecord:
-    """The schedule of this name. Raises LookupError."""
-    for schedule in await store.schedules():
-        if schedule.name == name:
-            return schedule
-    raise LookupError(f"there is no schedule {name!r}; `windlass schedules list` shows those there are")
-
-
-async def run_now(store: Store, name: str) -> int | None:
-    """Fire a schedule for this very moment."""
-    await find(store, name)
-    now = await store.now()
-    receipts: list[Receipt] | None = await store.fire(None, name, None, [now], next_at=None)
-    return receipts[0].id or None if receipts else None
-
-
-async def pause(store: Store, name: str) -> ScheduleRecord:
-    """Pause a schedule."""
-    await find(store, name)
-    changed = await store.set_schedule(name, paused=True)
-    assert changed is not None
-    return changed
-
-
-async def resume(store: Store, name: str) -> ScheduleRecord:
-    """Let a schedule go on from its next time."""
-    found = await find(store, name)
-    changed = await store.set_schedule(
-        name, paused=False, next_at=crons.next_fire(found.cron, found.tz, await store.now())
-    )
-    assert changed is not None
-    return changed
-
-
-async def next_times(store: Store, name: str, n: int) -> list[datetime]:
-    """The next times of a schedule, in its time zone."""
-    found = await find(store, name)
-    return [
-        datetime.fromtimestamp(time, UTC).astimezone(crons.zone(found.tz))
-        for time in islice(crons.upcoming(found.cron, found.tz, await store.now()), n)
-    ]
-
-
-async def times_between(store: Store, name: str, start: datetime, end: datetime) -> list[float]:
-    """The times of a schedule from one moment up to another, which is left out."""
-    if start.tzinfo is None or end.tzinfo is None:
-        raise ValueError("give both times a time zone: datetime(2026, 1, 1, tzinfo=UTC)")
-    if start > end:
-        raise ValueError(f"{start.isoformat()} is later than {end.isoformat()}; give the earlier time first")
-    found = await find(store, name)
-    first = crons.upcoming(found.cron, found.tz, start.timestamp() - 1.0)
-    times = list(islice(takewhile(lambda time: time < end.timestamp(), first), MAX_BACKFILLED + 1))
-    if len(times) > MAX_BACKFILLED:
-        raise ValueError(f"these are more than {MAX_BACKFILLED:,} times; backfill a shorter span")
-    return times
-
-
-async def backfill(store: Store, name: str, start: datetime, end: datetime) -> int:
-    """Make a job for each of these times."""
-    return await fire_at(store, name, await times_between(store, name, start, end))
-
-
-async def fire_at(store: Store, name: str, times: Iterable[float]) -> int:
-    """Make a job for each of these times; the answer is how many were made. Where one stands that has the
-    same unique key, none is."""
-    made = 0
-    for time in times:
-        made += jobs_made(await store.fire(None, name, None, [time], next_at=None) or ())
-    return made
-
-
-def jobs_made(receipts: Iterable[Receipt]) -> int:
-    """How many of the jobs that a schedule asked for are there because of it."""
-    return sum(receipt.status in _MADE for receipt in receipts)
-
-
-def _check_kept(name: str, template: Template) -> None:
-    """Refuse what would be given and then not heeded."""
-    plain = Template()
-    lost = [option for option in _LEFT_OUT if getattr(template, option) != getattr(plain, option)]
-    if lost:
-        raise ConfigurationError(
-            f"schedule {name}: its task has {', '.join(lost)} from using(…), which a schedule cannot keep; "
-            "leave it out: the expression and jitter= set the time, overlap= handles fires that overlap"
-        )
-
-
-def _zone(name: str, value: Any) -> str:
-    """The name of a time zone."""
-    zone = value.key if isinstance(value, ZoneInfo) else value
-    if not isinstance(zone, str):
-        raise ConfigurationError(f"schedule {name}: tz={value!r} is not a time zone; write tz='Europe/Paris'")
-    return zone
-
-
-def _word(name: str, option: str, value: Any, words: Any) -> Any:
-    if value not in get_args(words):
-        raise ConfigurationError(
-            f"schedule {name}: {option}={value!r} is not one of {', '.join(get_args(words))}"
-        )
-    return value
-
-
-def _span(name: str, option: str, value: Any) -> float:
-    try:
-        return seconds(value)
-    except ValueError as error:
-        raise ConfigurationError(f"schedule {name}: {option}: {error}") from None
+def _new(name: str, cron: str | None, task: Task[..., Any], options: RunTimeOptions) -> NewSchedule:
+    check_options("a schedule", options, RunTimeOptions.__annotations__)
+    return made_of(name, cron, call_of(name, task, options), options)

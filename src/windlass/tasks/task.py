@@ -88,6 +88,8 @@ class CommonOptions(FlowOptions, total=False):
     """How often and how far apart its jobs are tried."""
     timeout: Duration
     """How long one attempt may run."""
+    expires: Duration
+    """After how long its jobs end as cancelled where nobody has begun them; see `JobOptions`."""
     tags: Iterable[str]
     """Words to find its jobs by."""
 
@@ -195,7 +197,6 @@ class Task(Generic[P, R]):
             task=self.name,
             receipt=receipt,
             codec=self.app.codec,
-            producer=lambda: self.app._producer,
         )
 
     def _called(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], place: int | None = None) -> NewJob:
@@ -283,7 +284,7 @@ class RegisteredTask(Task[P, R]):
             raise ConfigurationError(f"retry={self.retry!r} is not a policy; write retry=Retry(5, base='5s')")
         self.has_policy: Final = "retry" in options
         given = JobOptions(max_attempts=self.retry.attempts)
-        for option in ("queue", "priority", "tags"):
+        for option in ("queue", "priority", "expires", "tags"):
             if option in options:
                 given[option] = options[option]
         name = options["name"] if "name" in options else name_of(function)

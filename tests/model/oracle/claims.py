@@ -115,6 +115,8 @@ class Claims(Base):
             if len(batch) == limit or (batch and job.deaths):
                 break
             tables, wanted = self._tables, needs.get(job.task, ())
+            if tables.expire(job, now):
+                continue
             if is_called_back(tables, job, batch) or not passes_all(tables, job):
                 continue
             if not take_for(tables, job, wanted, now):
@@ -206,14 +208,9 @@ class Claims(Base):
             case Kind.RETRY if not job.cancel_requested:
                 self._try_again(job, outcome.delay, now)
             case Kind.SNOOZE | Kind.THROTTLED | Kind.UNKNOWN:
-                delay = outcome.delay
-                if outcome.kind is Kind.SNOOZE:
-                    delay = job.suspend(outcome.job.claim, delay, now)
-                else:
-                    job.suspend(0, delay, now)
-                tables.put_back(job, now, delay, outcome.kind)
+                tables.put_back(job, now, outcome.delay, outcome.kind)
             case _:  # released, or a retry that nobody wants any more
-                tables.put_back(job, now)
+                tables.put_back(job, now, began=outcome.began)
 
     def _try_again(self, job: Job, delay: float, now: float) -> None:
         if job.attempt >= job.options.max_attempts:

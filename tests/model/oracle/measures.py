@@ -90,7 +90,7 @@ class Measuring(Base):
     async def ended(self) -> list[Sample]:
         counts: defaultdict[tuple[str, str], dict[str, int]] = defaultdict(dict)
         for (queue, task, state), n in sorted(self._tables.ended.items()):
-            counts[queue, task][state.value] = n
+            counts[queue, task][state] = n
         return [Sample(at=0, queue=queue, task=task, counts=each) for (queue, task), each in counts.items()]
 
     @atomic

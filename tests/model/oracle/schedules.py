@@ -12,7 +12,7 @@ from tests.model.oracle.enqueue import Enqueueing
 from tests.model.oracle.look import Look
 from windlass.core.states import FINISHED
 from windlass.store.records import Due, NewSchedule, Receipt, ScheduleRecord
-from windlass.store.schedules import job_of, seeded
+from windlass.store.schedules import job_of, put, seeded
 
 
 class Schedules(Enqueueing, Look):
@@ -26,8 +26,18 @@ class Schedules(Enqueueing, Look):
     async def seed_schedule(
         self, schedule: NewSchedule, next_at: float | None, error: str | None = None
     ) -> ScheduleRecord:
-        record = seeded(self._tables.schedules.get(schedule.name), schedule, next_at, error)
+        known = self._tables.schedules.get(schedule.name)
+        record = seeded(known, schedule, self._clock(), next_at, error)
         self._tables.schedules[schedule.name] = record
+        return record
+
+    @atomic
+    async def put_schedule(
+        self, schedule: NewSchedule, next_at: float | None, *, new: bool
+    ) -> ScheduleRecord | None:
+        record = put(self._tables.schedules.get(schedule.name), schedule, next_at, new=new)
+        if record is not None:
+            self._tables.schedules[schedule.name] = record
         return record
 
     @atomic
@@ -59,7 +69,9 @@ class Schedules(Enqueueing, Look):
             and known.next_at is not None
             and (known.next_at <= now or (known.last_at or 0.0) > now + 1)
         ]
-        return Due(now, [self._tables.schedules[name] for _, name in sorted(found)[:limit]])
+        times = [known.next_at for known in self._tables.schedules.values() if not known.paused]
+        next_at = min((time for time in times if time is not None and time > now), default=None)
+        return Due(now, [self._tables.schedules[name] for _, name in sorted(found)[:limit]], next_at)
 
     @atomic
     async def fire(

@@ -22,6 +22,7 @@ from tests.model.oracle.measured import Measured
 from tests.model.oracle.pace import Pace
 from tests.model.oracle.tokens import Budget, spend
 from windlass.core.clock import MAX_TERM, left
+from windlass.core.expiry import NOT_BEGUN, deadline, expired_reason
 from windlass.core.gates import FAIR, reason
 from windlass.core.ids import RESERVED_LANE, pack
 from windlass.core.retry import FORGET_AFTER
@@ -31,7 +32,7 @@ from windlass.store import unknown_tasks
 from windlass.store.records import (
     EnqueueStatus,
     NewJob,
-    Once,
+    Options,
     QueueRecord,
     ScheduleRecord,
     TaskRecord,
@@ -102,8 +103,6 @@ class Tables:
         self.unique: dict[str, Job] = {}
         self.reruns: dict[str, NewJob] = {}
         self.idempotency: dict[str, tuple[int, float]] = {}
-        self.used: dict[str, Once] = {}
-        """What has sent its one signal."""
         self.parents: dict[int, Parent] = {}  # in the order in which they were split
         self.deaths: dict[str, tuple[int, float]] = {}  # of a unique key in a row, and when the last was
         self.tasks: dict[str, TaskRecord] = {}
@@ -114,7 +113,7 @@ class Tables:
         self.paces: dict[str, Pace] = {}
         self.schedules: dict[str, ScheduleRecord] = {}
         self.measured = Measured()
-        self.ended: Counter[tuple[str, str, State]] = Counter()  # by queue and task [M7]
+        self.ended: Counter[tuple[str, str, str]] = Counter()  # by queue and task [M7]
         self.latency = (0.0, 0.0)  # of the store, and when somebody said so
         self.claims = count(1)
         self.tickets = count(1)
@@ -211,7 +210,7 @@ class Tables:
             payload=new.payload,
             queue=new.queue,
             priority=new.priority,
-            options=unknown_tasks.since(new.options, None),  # for the store to say, not for a producer
+            options=_dated(new.options, now, run_at),
             enqueued_at=now,
             since=now,
             lane=lane.id,
@@ -242,8 +241,6 @@ class Tables:
         """Set a job aside until its time, or until those that it comes after have ended [P12]."""
         self._settle(job, state, run_at)
         job.reason = job.waits_for() or unknown_tasks.reason(job.options)
-        if state is State.SCHEDULED:
-            job.reason = job.reason or job.suspended_for()
         job.stand(self.deferred)
         leave(self, job, now, ended=False)
 
@@ -259,11 +256,24 @@ class Tables:
         job.stand(lane.held)
         job.reason, lane.joined = reason(FAIR), True
 
-    def put_back(self, job: Job, now: float, delay: float = 0.0, kind: Kind = Kind.RELEASED) -> None:
-        """A run is over and the job is not: offer it again, unless somebody wished it cancelled [O5]."""
+    def expire(self, job: Job, now: float) -> bool:
+        """End a job that waits, if it has waited too long [E8]; whether it did."""
+        at, after = job.options.expires_at, job.options.expires
+        if at is None or after is None or at > now:
+            return False
+        self.end(job, State.CANCELLED, now, reason=expired_reason(after), expired=True)
+        return True
+
+    def put_back(
+        self, job: Job, now: float, delay: float = 0.0, kind: Kind = Kind.RELEASED, *, began: bool = False
+    ) -> None:
+        """A run is over and the job is not: offer it again, unless somebody wished it cancelled [O5]. One
+        that somebody has begun expires no more [E8]."""
         if job.cancel_requested:
             self.end(job, State.CANCELLED, now)
             return
+        if began or kind not in NOT_BEGUN:
+            job.options = msgspec.structs.replace(job.options, expires_at=None)
         job.options = unknown_tasks.since(job.options, now if kind is Kind.UNKNOWN else None)
         if delay > 0:
             state = State.RETRYING if kind in (Kind.RETRY, Kind.LOST) else State.SCHEDULED
@@ -299,12 +309,19 @@ class Tables:
         spend(self, job)
 
     def end(
-        self, job: Job, state: State, now: float, *, reason: str | None = None, counted: bool = True
+        self,
+        job: Job,
+        state: State,
+        now: float,
+        *,
+        reason: str | None = None,
+        counted: bool = True,
+        expired: bool = False,
     ) -> None:
         """End a job for good: its key is free again, and its rerun, if one is remembered, begins [E6]. One
         that is taken back without a trail is not counted [M7]."""
         if counted:
-            self.ended[job.queue, job.task, state] += 1
+            self.ended[job.queue, job.task, "expired" if expired else state.value] += 1
         job.state, job.finished_at, job.reason = state, now, reason
         depart(self, job, now)
         saved, job.run_at, job.checkpoint, job.after = job.checkpoint, None, None, ()
@@ -348,7 +365,7 @@ class Tables:
             self.unique[job.options.unique_key] = job
         job.attempt, job.deaths = 1, 0
         job.finished_at = job.result = None
-        job.options = unknown_tasks.since(job.options, None)
+        job.options = msgspec.structs.replace(unknown_tasks.since(job.options, None), expires_at=None)
         self.offer(job, now)
 
     def _settle(self, job: Job, state: State, run_at: float | None) -> None:
@@ -356,3 +373,9 @@ class Tables:
         job.state, job.run_at = state, run_at
         job.worker = job.claim = job.claimed_at = None
         job.cancel_requested, job.reason = False, None
+
+
+def _dated(options: Options, now: float, run_at: float | None) -> Options:
+    """The options of a new job. What is for the store to say, a producer does not."""
+    at = None if options.expires is None else deadline(now, run_at, options.expires)
+    return msgspec.structs.replace(unknown_tasks.since(options, None), expires_at=at)

@@ -20,6 +20,9 @@ class Upkeep(Base):
     @atomic
     async def promote(self, limit: int = 1000) -> Promoted:
         now = self._clock()
+        for job in list(self._tables.jobs.values()):
+            if job.state in (State.READY, State.SCHEDULED, State.RETRYING):
+                self._tables.expire(job, now)
         due = sorted(
             (job for job in self._tables.deferred if not job.after and (job.run_at or now) <= now),
             key=lambda job: (job.run_at or now, job.id),

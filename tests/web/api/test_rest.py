@@ -132,6 +132,47 @@ async def test_a_schedule_is_run_paused_resumed_and_removed(any_app: Windlass) -
             assert (await visitor.request(method, f"/api/schedules/daily{path}")).status_code == 404
 
 
+async def test_a_schedule_is_added_changed_and_reverted(any_app: Windlass) -> None:
+    """[K4]"""
+    async with any_app, rigged(any_app) as rig, visiting(any_app) as visitor:
+        job = {"task": "t", "args": [1], "queue": "slow", "priority": "high", "tags": ["a"]}
+        body = {"name": "eu", "every": "10s", "overlap": "queue", "job": job}
+        added = await visitor.post("/api/schedules", json=body)
+        assert added.status_code == 201
+        made = added.json()
+        assert (made["cron"], made["overlap"], made["origin"]) == ("@every 10s", "queue", "live")
+        assert (made["queue"], made["priority"], made["payload"]) == ("slow", "high", [1])
+        assert (await visitor.post("/api/schedules", json=body)).status_code == 409
+        for wrong in (
+            {"cron": "0 9 * * *"},
+            {"every": "1ms"},
+            {"every": None},
+            {"tz": "Mars/Crater"},
+            {"name": "Not A Name"},
+            {"job": job | {"delay": 5}},
+            {"grace": "soon"},
+        ):
+            refused = await visitor.post("/api/schedules", json=body | {"name": "other"} | wrong)
+            assert refused.status_code == 400, wrong
+        changed = (
+            await visitor.put("/api/schedules/eu", json={"cron": "0 9 * * *", "tz": "Asia/Tokyo"})
+        ).json()
+        assert (changed["cron"], changed["tz"], changed["queue"]) == ("0 9 * * *", "Asia/Tokyo", "slow")
+        other = (await visitor.put("/api/schedules/eu", json={"job": {"task": "u"}})).json()
+        assert (other["task"], other["queue"], other["payload"]) == ("u", "default", {})
+        assert (await visitor.put("/api/schedules/eu", json={"cron": "nonsense"})).status_code == 400
+        assert (await visitor.post("/api/schedules/eu/revert")).status_code == 409
+        now = await rig.store.now()
+        await rig.store.seed_schedule(NewSchedule(name="daily", cron="0 9 * * *", task="t"), now + 3600)
+        moved = (await visitor.put("/api/schedules/daily", json={"cron": "0 8 * * *"})).json()
+        assert (moved["origin"], moved["differences"]) == ("changed", {"cron": "0 9 * * *"})
+        back = (await visitor.post("/api/schedules/daily/revert")).json()
+        assert (back["origin"], back["cron"], back["differences"]) == ("code", "0 9 * * *", {})
+        for method, path in (("PUT", ""), ("POST", "/revert")):
+            answer = await visitor.request(method, f"/api/schedules/nobody{path}", json={})
+            assert answer.status_code == 404
+
+
 async def test_a_budget_is_made_drained_and_removed(any_app: Windlass) -> None:
     """[F1]"""
     async with any_app, visiting(any_app) as visitor:

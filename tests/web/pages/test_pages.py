@@ -386,6 +386,30 @@ async def test_schedules_and_budgets_are_steered(
     assert budget.paused_for > 0
 
 
+async def test_k4_a_schedule_is_added_changed_and_reverted_in_forms(
+    filled: Filled, visitor: httpx.AsyncClient
+) -> None:
+    """[K4] The page says where each comes from, and what the code says where it was changed."""
+    given = {"name": "often", "task": "t", "cron": "@every 10s", "kwargs": '{"n": 1}', "overlap": "queue"}
+    added = await visitor.post("/schedules", data=given, follow_redirects=True)
+    assert "Added. It fires from its next time on" in added.text
+    assert "made at run time" in added.text
+    assert (await visitor.post("/schedules", data=given)).status_code == 409
+    for wrong in ({"cron": "61 * * * *"}, {"name": "Not A Name"}, {"kwargs": "[1]"}, {"tz": "Mars/Crater"}):
+        refused = await visitor.post("/schedules", data=given | {"name": "other"} | wrong)
+        assert refused.status_code == 400
+    change = {"do": "set", "cron": "0 4 * * *", "tz": "UTC", "grace": "60"}
+    changed = await visitor.post("/schedules/nightly", data=change, follow_redirects=True)
+    assert "changed at run time; the code says cron 0 3 * * *" in Html(changed.text).text
+    assert "Back to the code" in changed.text
+    same = await visitor.post("/schedules/nightly", data=change)
+    assert same.headers["location"].endswith("did=unchanged")
+    back = await visitor.post("/schedules/nightly", data={"do": "revert"}, follow_redirects=True)
+    assert "It is as the code declares it again." in back.text
+    assert "changed at run time" not in back.text
+    assert (await visitor.post("/schedules/often", data={"do": "revert"})).status_code == 409
+
+
 async def test_a_link_cannot_make_a_page_say_things(visitor: httpx.AsyncClient) -> None:
     for query in ("did=You+were+hacked", "did=deleted&n=<b>", "did=deleted&n=" + "9" * 30):
         assert 'role="status"' not in (await visitor.get(f"/jobs?{query}")).text

@@ -201,6 +201,26 @@ async def test_an_interrupted_drain_gives_its_jobs_back_uncharged(any_app: Windl
     assert not any(worker.alive for worker in workers)
 
 
+async def test_e8_an_interrupted_job_has_begun_and_expires_no_more(any_app: Windlass) -> None:
+    """[E8] The other one, which was claimed and not begun, still does."""
+
+    @any_app.task(expires="1h")
+    async def waits() -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    begun = asyncio.Event()
+    async with any_app:
+        first, second = await waits.aenqueue(), await waits.aenqueue()
+        draining = asyncio.create_task(any_app.arun_until_idle(concurrency=1))
+        await begun.wait()
+        draining.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await draining
+        assert (await first.arecord()).options.expires_at is None
+        assert (await second.arecord()).options.expires_at is not None
+
+
 @pytest.mark.usefixtures("quick_beats")
 async def test_c5_a_drain_that_was_declared_dead_stops(app: Windlass) -> None:
     stopped = asyncio.Event()

@@ -23,7 +23,7 @@ from windlass.errors import ConfigurationError
 from windlass.store.fields import SUBJECTS, NewBudget, fields_of
 from windlass.store.postgres import PostgresStore
 from windlass.store.postgres.moving import Imported
-from windlass.store.records import NewSchedule
+from windlass.store.schedules import definition_of
 from windlass.store.sqlite import SQLiteStore
 from windlass.store.sqlite.moving import Kind
 
@@ -171,8 +171,11 @@ class Copy:
         for each in await self._source.schedules():
             if each.name in there:
                 continue
-            values = {name: getattr(each, name) for name in NewSchedule.__struct_fields__}
-            await self._target.seed_schedule(NewSchedule(**values), each.next_at, each.error)
+            if each.declared is not None:
+                await self._target.seed_schedule(each.declared, each.next_at, each.error)
+            if each.live:
+                new = each.declared is None
+                await self._target.put_schedule(definition_of(each), each.next_at, new=new)
             if each.paused:
                 await self._target.set_schedule(each.name, paused=True)
             await self._target.import_schedule(

@@ -90,6 +90,14 @@ BEGIN
                 j.deaths, coalesce(j.state, 'none') USING ERRCODE = 'WL005',
                 HINT = 'attempt counts from 1, deaths from 0; state is ready, scheduled, retrying or dead.';
         END IF;
+        -- A job that has begun where it comes from expires no more [E8].
+        IF v_options ? 'expires' AND j.attempt = 1 AND j.deaths = 0 AND j.state IS DISTINCT FROM 'dead' THEN
+            v_options := CASE WHEN j.options ->> 'expires_at' IS NULL
+                         THEN windlass.with_deadline(
+                             v_options::text, greatest(j.run_at, coalesce(j.enqueued_at, v_now)))::jsonb
+                         ELSE v_options || jsonb_build_object('expires_at',
+                                                              (j.options ->> 'expires_at')::float8) END;
+        END IF;
         IF p_parent IS NOT NULL THEN
             v_options := coalesce(v_options, '{}') || jsonb_build_object(
                 'part', j.part::jsonb || jsonb_build_object('parent', p_parent));
@@ -153,6 +161,7 @@ BEGIN
         IF j.checkpoint IS NOT NULL THEN
             PERFORM windlass.import_checkpoint(job, j.checkpoint);
         END IF;
+        PERFORM windlass.note_deadlines(ARRAY[job], ARRAY[v_options::text]);
         status := 'imported';
         RETURN NEXT;
     END LOOP;

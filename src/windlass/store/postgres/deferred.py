@@ -48,10 +48,10 @@ class Deferred:
                     pass
             steps = [name for name in ("settle_rest", "replace_step") if waiting[name]]
             await self._steps(connection, *steps, limit=limit)
+            if waiting["expired"]:  # first, so that nothing is let through that has waited too long
+                await self._steps(connection, "end_expired", limit=limit)
             if waiting["advance"] or waiting["cancel"]:
                 await self._stir(connection)
-            if waiting["signals"]:
-                await self._steps(connection, "deliver_signals", limit=limit)
             if waiting["passes"]:
                 await self._sweep(connection)
             served = not waiting["follow"] or await self._follow(connection, min(limit, FOLLOW_STEP))

@@ -254,6 +254,8 @@ def _other(outcome: Outcome, fit: Fit) -> dict[str, Any]:
         row.update(type=fit(error.type), message=fit(error.message), traceback=fit(error.traceback))
     if outcome.reason is not None:
         row["reason"] = fit(outcome.reason)
+    if outcome.began:
+        row["began"] = True
     return row
 
 

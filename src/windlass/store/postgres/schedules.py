@@ -16,6 +16,7 @@ _AS_TEXT: Final = frozenset({"payload", "options"})
 """Kept as they were written."""
 
 _encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(NewSchedule).decode
 
 
 class Schedules:
@@ -32,12 +33,18 @@ class Schedules:
         self, schedule: NewSchedule, next_at: float | None, error: str | None = None
     ) -> ScheduleRecord:
         """See Store.seed_schedule. The lane is declared with it, so that its jobs are ready at once."""
-        definition = msgspec.structs.asdict(schedule)
-        columns = {name: value for name, value in definition.items() if name not in _AS_TEXT}
-        row = await self._db.call(
-            "seed_schedule", _encode(columns).decode(), schedule.payload, encode_options(schedule.options),
-            next_at, error,
-        )  # fmt: skip
+        row = await self._db.call("define_schedule", *_definition(schedule), next_at, error, "code")
+        await self._db.value("try_lane", schedule.queue, int(schedule.priority))
+        return _record(row)
+
+    async def put_schedule(
+        self, schedule: NewSchedule, next_at: float | None, *, new: bool
+    ) -> ScheduleRecord | None:
+        """See Store.put_schedule."""
+        how = "new" if new else "change"
+        row = await self._db.call("define_schedule", *_definition(schedule), next_at, None, how)
+        if row is None:
+            return None
         await self._db.value("try_lane", schedule.queue, int(schedule.priority))
         return _record(row)
 
@@ -55,7 +62,8 @@ class Schedules:
     async def due(self, limit: int = 100) -> Due:
         """See Store.due."""
         rows = await self._db.query("due_schedules", limit)
-        return Due(rows[0]["now"], [_record(row) for row in rows if row["name"] is not None])
+        found = [_record(row) for row in rows if row["name"] is not None]
+        return Due(rows[0]["now"], found, rows[0]["next"])
 
     async def fire(
         self,
@@ -75,5 +83,19 @@ class Schedules:
         return [Receipt(job, status) for job, status in zip(row["jobs"], row["statuses"], strict=True)]
 
 
+def _definition(schedule: NewSchedule) -> tuple[str, str, str | None, str]:
+    """Its columns, payload and options, and all of it as the code's word is kept."""
+    values = msgspec.structs.asdict(schedule)
+    columns = {name: value for name, value in values.items() if name not in _AS_TEXT}
+    whole = _encode(schedule).decode()
+    return _encode(columns).decode(), schedule.payload, encode_options(schedule.options), whole
+
+
 def _record(row: Any) -> ScheduleRecord:
-    return record_of(ScheduleRecord, row, options=decode_options(row["options"]))
+    declared = row["declared"]
+    return record_of(
+        ScheduleRecord,
+        row,
+        options=decode_options(row["options"]),
+        declared=None if declared is None else _decode(declared),
+    )

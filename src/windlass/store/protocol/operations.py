@@ -180,9 +180,17 @@ class Schedules(Protocol):
     async def seed_schedule(
         self, schedule: records.NewSchedule, next_at: float | None, error: str | None = None
     ) -> records.ScheduleRecord:
-        """Declare a schedule. A new one is due at `next_at`, never at once. One that exists takes the new
-        definition; `next_at` and `error` too, but only where cron or tz have changed, or it was never
-        due. Whether it is paused, and what it has done, stays."""
+        """Declare a schedule, as code does. A new one is due at `next_at`, never at once. One that exists
+        takes the new definition; `next_at` and `error` too, but only where cron or tz have changed, or it was
+        never due. Whether it is paused, and what it has done, stays. One that is `live` stays as it is: what
+        code says is kept beside it, and once both say the same it is the code's again."""
+
+    async def put_schedule(
+        self, schedule: records.NewSchedule, next_at: float | None, *, new: bool
+    ) -> records.ScheduleRecord | None:
+        """Make a schedule at run time (`new`), or change one that is there; None, and nothing happens, where
+        one of this name is there already, or is not. As `seed_schedule`, but it is `live` from then on,
+        unless code declares the same."""
 
     async def set_schedule(
         self, name: str, *, paused: bool | None = None, next_at: float | None = None
@@ -194,8 +202,9 @@ class Schedules(Protocol):
         """Remove a schedule. Its jobs stay."""
 
     async def due(self, limit: int = 100) -> records.Due:
-        """Schedules that are due and not paused, the one due longest first, and the store's clock. Those are
-        among them that fired at a time which is yet to come: the clock was set back since."""
+        """Schedules that are due and not paused, the one due longest first, the store's clock, and when the
+        next one is due. Those are among them that fired at a time which is yet to come: the clock was set
+        back since."""
 
     async def fire(
         self,

@@ -77,6 +77,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     run_ms: float | None = None
     forget: bool = False
     """SUCCEEDED only: the job's earlier failures are no longer shown [O1]."""
+    began: bool = False
+    """RELEASED only: its handler had been called, so that the job expires no more [E8]."""
     reason: str | None = None
     """DEAD only: why trying again is pointless; without it, the error's own message [O9]."""
 

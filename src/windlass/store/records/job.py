@@ -41,6 +41,9 @@ class Options(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """The job that this one repeats [O6]."""
     unknown_since: float | None = None
     """Written by the store: when a worker first said that it does not know this task [O4]."""
+    expires: float | None = None
+    expires_at: float | None = None
+    """Written by the store: when it expires, until somebody has begun it [E8]."""
     chunked: bool = False
     """A parent to be: while its first run lasts, its state is `splitting`."""
     part: PartOf | None = None
@@ -60,6 +63,8 @@ class Options(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
             chunked=False,
             replay_of=None,
             unknown_since=None,
+            expires=None,
+            expires_at=None,
             part=part,
         )
 

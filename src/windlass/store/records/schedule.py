@@ -1,4 +1,4 @@
-"""Schedules [K4]: as code declares them, and as they stand."""
+"""Schedules [K4]: what they do, and how they stand."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from windlass.store.records.job import DEFAULT_OPTIONS, Options
 
 
 class NewSchedule(msgspec.Struct, frozen=True, kw_only=True):
-    """A schedule as code declares it."""
+    """What a schedule does when, as code declares it or as it was made at run time."""
 
     name: str
     cron: str
@@ -41,6 +41,12 @@ class ScheduleRecord(NewSchedule, frozen=True, kw_only=True):
     """Fires that were missed, or met a job of theirs that had not ended, since it was declared."""
     error: str | None = None
     """What is wrong with its expression or its last fire."""
+    live: bool = False
+    """It was made or changed at run time, and is not what code declares."""
+    declared: NewSchedule | None = None
+    """What code declared last; None where no code does."""
+    declared_at: float | None = None
+    """When a worker whose code declares it has started last."""
 
 
 class Due(msgspec.Struct, frozen=True):
@@ -48,3 +54,5 @@ class Due(msgspec.Struct, frozen=True):
 
     now: float
     schedules: list[ScheduleRecord]
+    next_at: float | None = None
+    """When the next one is due after these; None: none ever is."""

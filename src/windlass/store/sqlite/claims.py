@@ -18,6 +18,7 @@ from windlass.errors import ClaimLost, StoreCorrupt, WorkerLost
 from windlass.store.protocol import NOTHING
 from windlass.store.records import DEFAULT_OPTIONS, Checkpoint, Claim, ClaimedJob, Fence, Needs, Options
 from windlass.store.sqlite import parts, transitions
+from windlass.store.sqlite.durable import expiry
 from windlass.store.sqlite.flow import claim_limits, fair_keys
 from windlass.store.sqlite.operation.budget_rows import bounds, governors_bucket
 from windlass.store.sqlite.operation.lanes import Lane
@@ -51,6 +52,8 @@ class Heads:
     """Whether any task has a limit in the store [F3]."""
     reserved: bool = False
     """Whether tokens of any budget are reserved for somebody [F1]."""
+    expires: bool = False
+    """Whether any job may have waited too long [E8]."""
 
 
 def claim(
@@ -82,6 +85,11 @@ def claim(
             except msgspec.MsgspecError:
                 _end_unreadable(tx, batch)
                 continue
+            if heads.expires and (kept := expiry.unexpired(tx, jobs)) is not jobs:
+                away += len(batch) - len(kept)
+                batch, jobs = batch[: len(kept)], kept
+                if not jobs:
+                    continue
             if takes is not None:
                 jobs = list(takewhile(takes, jobs))
                 limit = len(jobs) if len(jobs) < len(batch) else limit
@@ -110,15 +118,15 @@ def _heads(tx: Transaction, queues: list[str]) -> Heads:
         wanted = frozenset(queues)
         found = [head for head in tx.all(_SQL["all_heads"], (tx.now,)) if head[1] in wanted]
     else:
-        found = tx.all(_SQL["heads"], (encode(queues).decode(), tx.now))
+        found = tx.all(_SQL["heads"], (tx.now, encode(queues).decode()))
     heads = Heads()
-    for lane, queue, priority, since, bounded, limited, reserved in found:
+    for lane, queue, priority, since, bounded, limited, reserved, expires in found:
         if since is None:
             raise StoreCorrupt(
                 f"lane {lane} ({queue}) has a count of ready jobs, but no job [I4]; nothing was claimed"
             )
         heads.lanes.append(LaneHead(lane, queue, priority, tx.now - since))
-        heads.limited, heads.reserved = bool(limited), bool(reserved)
+        heads.limited, heads.reserved, heads.expires = bool(limited), bool(reserved), bool(expires)
         if bounded:
             heads.bounded.add(queue)
     return heads

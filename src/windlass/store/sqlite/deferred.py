@@ -15,6 +15,7 @@ from typing import Final
 from windlass.errors import JobNotFound
 from windlass.store.records import NewJob, Promoted, Receipt
 from windlass.store.sqlite import parents, rows, transitions
+from windlass.store.sqlite.durable import expiry
 from windlass.store.sqlite.flow import fair_keys, waiting_lists
 from windlass.store.sqlite.operation.transaction import Transaction
 from windlass.store.sqlite.rows import Ending, Row, encode
@@ -180,6 +181,8 @@ def complete(tx: Transaction) -> None:
 def promote(tx: Transaction, limit: int = 1000) -> Promoted:
     """One bounded step: first what is due, earliest first, then the admission of held jobs."""
     tx.limits.watch(tx.lanes)
+    if expiry.end_expired(tx, limit):
+        settle(tx)
     left = _follow_edges(tx, limit)
     while tx.endings:  # of those that will never run: others may come after them in turn
         settle(tx)

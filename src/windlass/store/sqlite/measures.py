@@ -47,7 +47,7 @@ from windlass.store.sqlite import moving, schema
 from windlass.store.sqlite.cluster import serving
 from windlass.store.sqlite.connections.connection import CHECKPOINT_PAGES, is_safe, needed
 from windlass.store.sqlite.operation.transaction import Transaction
-from windlass.store.sqlite.rows import STATES, encode, failures, fetch, named
+from windlass.store.sqlite.rows import ENDS, encode, failures, fetch, named
 from windlass.store.sqlite.schema import Statements
 from windlass.store.sqlite.workers import elsewhere
 
@@ -153,7 +153,7 @@ def ended(connection: apsw.Connection) -> list[Sample]:
     """What has ended, of each task in each queue [M7]."""
     counts: defaultdict[tuple[str, str], dict[str, int]] = defaultdict(dict)
     for queue, task, state, n in fetch(connection, _SQL["ended"]):
-        counts[queue, task][STATES[state].value] = n
+        counts[queue, task][ENDS[state]] = n
     return [Sample(at=0, queue=queue, task=task, counts=each) for (queue, task), each in counts.items()]
 
 
@@ -166,7 +166,7 @@ def recount(tx: Transaction) -> list[records.Miscount]:
     """Count ended jobs that were not counted. There may be fewer than were: retention removes them."""
     wrong = tx.all(_SQL["miscounts"])
     tx.many(_SQL["correct_count"], ((queue, task, state, found) for queue, task, state, _, found in wrong))
-    return [records.Miscount(queue, task, STATES[state].value, *both) for queue, task, state, *both in wrong]
+    return [records.Miscount(queue, task, ENDS[state], *both) for queue, task, state, *both in wrong]
 
 
 def events(

@@ -28,6 +28,9 @@ RETRYING: Final = 8
 HELD: Final = 9
 WAITING: Final = 10
 
+EXPIRED: Final = 11
+"""Only in counts of what has ended: the jobs themselves are cancelled [E8]."""
+
 OFFERED: Final = (PLAIN, BOUND)
 ENDED: Final = (SUCCEEDED, DEAD, CANCELLED)
 DEFERRED: Final = (SCHEDULED, RETRYING)
@@ -40,6 +43,8 @@ STATES: Final = {
     HELD: State.READY,
     WAITING: State.WAITING,
 }
+ENDS: Final = {**{state: STATES[state].value for state in ENDED}, EXPIRED: "expired"}
+"""What is counted."""
 KEPT_FAILURES: Final = 32
 
 

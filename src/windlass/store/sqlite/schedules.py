@@ -10,7 +10,7 @@ import apsw
 import msgspec
 
 from windlass.store.records import Due, NewSchedule, Receipt, ScheduleRecord
-from windlass.store.schedules import job_of, seeded
+from windlass.store.schedules import job_of, put, seeded
 from windlass.store.sqlite import steering, transitions
 from windlass.store.sqlite.cluster import must_lead
 from windlass.store.sqlite.enqueue import add
@@ -20,6 +20,7 @@ from windlass.store.sqlite.schema import Statements
 
 _SQL = Statements("schedules")
 _decode = msgspec.json.Decoder(NewSchedule).decode
+_encode = msgspec.json.Encoder().encode
 
 
 def schedules(connection: apsw.Connection) -> list[ScheduleRecord]:
@@ -31,14 +32,23 @@ def due(connection: apsw.Connection, now: float, limit: int = 100) -> Due:
     """Those that are due, the one due longest first, and those that were fired in the future."""
     found = [row for name in ("due", "ahead") for row in named(connection, _SQL[name], (now, max(limit, 0)))]
     known = sorted(map(_record, found), key=lambda schedule: (schedule.next_at or 0.0, schedule.name))
-    return Due(now, known[: max(limit, 0)])
+    ((next_at,),) = connection.execute(_SQL["next"], (now,))
+    return Due(now, known[: max(limit, 0)], next_at)
 
 
 def seed(
     tx: Transaction, schedule: NewSchedule, next_at: float | None, error: str | None = None
 ) -> ScheduleRecord:
-    """Declare a schedule."""
-    return _keep(tx, seeded(_named(tx, schedule.name), schedule, next_at, error))
+    """Declare a schedule, as code does."""
+    return _keep(tx, seeded(_named(tx, schedule.name), schedule, tx.now, next_at, error))
+
+
+def put_live(
+    tx: Transaction, schedule: NewSchedule, next_at: float | None, *, new: bool
+) -> ScheduleRecord | None:
+    """Make or change a schedule at run time."""
+    made = put(_named(tx, schedule.name), schedule, next_at, new=new)
+    return None if made is None else _keep(tx, made)
 
 
 def change(
@@ -126,12 +136,16 @@ def _named(tx: Transaction, name: str) -> ScheduleRecord | None:
 
 
 def _keep(tx: Transaction, schedule: ScheduleRecord) -> ScheduleRecord:
-    declared = encode({name: getattr(schedule, name) for name in NewSchedule.__struct_fields__}).decode()
+    definition = encode({name: getattr(schedule, name) for name in NewSchedule.__struct_fields__}).decode()
     state = (schedule.paused, schedule.next_at, schedule.last_at, schedule.last_job, schedule.skipped)
-    tx.run(_SQL["keep"], (schedule.name, declared, *state, schedule.error))
+    code = None if schedule.declared is None else _encode(schedule.declared).decode()
+    origin = (schedule.error, schedule.live, code, schedule.declared_at)
+    tx.run(_SQL["keep"], (schedule.name, definition, *state, *origin))
     return schedule
 
 
 def _record(row: dict[str, Any]) -> ScheduleRecord:
-    declared = msgspec.structs.asdict(_decode(row.pop("definition")))
-    return ScheduleRecord(**declared, **row | {"paused": bool(row["paused"])})
+    definition = msgspec.structs.asdict(_decode(row.pop("definition")))
+    row |= {"paused": bool(row["paused"]), "live": bool(row["live"])}
+    row["declared"] = None if row["declared"] is None else _decode(row["declared"])
+    return ScheduleRecord(**definition, **row)

@@ -96,6 +96,7 @@ def _retry(tx: Transaction, row: Row | None) -> RetryAnswer:
             return "unchanged"
         row.attempt, row.deaths = 1, 0
         transitions.remember_unknown(row, None)
+        transitions.forget_deadline(row)
     elif row.state == rows.RETRYING:
         row.attempt = 1
     elif row.state not in rows.DEFERRED:

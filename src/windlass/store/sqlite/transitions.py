@@ -7,6 +7,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 
+import msgspec
+
+from windlass.core.expiry import NOT_BEGUN
 from windlass.core.gates import Gate, shut_gate
 from windlass.core.retry import FORGET_AFTER
 from windlass.core.states import Kind
@@ -189,12 +192,13 @@ def end(
     reason: str | None = None,
     result: str | None = None,
     counted: bool = True,
+    expired: bool = False,
 ) -> None:
     """End a job for good: its checkpoint goes but for the progress [P6], its key is free, and its rerun
     begins [E6]. What that means for its parent and for jobs that come after it is for `settle` to see to.
     One that is taken back without a trail is not counted [M7]."""
     if counted:
-        tx.ended[tx.lanes.numbered(row.lane).queue, row.task, state] += 1
+        tx.ended[tx.lanes.numbered(row.lane).queue, row.task, rows.EXPIRED if expired else state] += 1
     waits = row.state in rows.OFFERED and not tx.lanes.numbered(row.lane).runs(row)
     _leave(tx, row)
     if row.gate is not None:  # it may have asked for more room than those behind it
@@ -243,11 +247,16 @@ def wait(tx: Transaction, row: Row) -> None:
     tx.run(_SQL["drop_checkpoint"], (row.id,))
 
 
-def put_back(tx: Transaction, row: Row, delay: float = 0.0, kind: Kind = Kind.RELEASED) -> None:
-    """A run is over and the job is not: offer it again, unless somebody wished it cancelled [O5]."""
+def put_back(
+    tx: Transaction, row: Row, delay: float = 0.0, kind: Kind = Kind.RELEASED, *, began: bool = False
+) -> None:
+    """A run is over and the job is not: offer it again, unless somebody wished it cancelled [O5]. One that
+    somebody has begun expires no more [E8]."""
     if row.cancel is not None:
         end(tx, row, rows.CANCELLED)
         return
+    if began or kind not in NOT_BEGUN:
+        forget_deadline(row)
     remember_unknown(row, tx.now if kind is Kind.UNKNOWN else None)
     if delay > 0:
         state = rows.RETRYING if kind in (Kind.RETRY, Kind.LOST) else rows.SCHEDULED
@@ -262,6 +271,12 @@ def remember_unknown(row: Row, now: float | None) -> None:
     noted = unknown_tasks.since(options, now)
     if noted is not options:
         row.options_json = options_json(noted)
+
+
+def forget_deadline(row: Row) -> None:
+    """The job expires no more [E8]."""
+    if row.options_json is not None and row.options.expires_at is not None:
+        row.options_json = options_json(msgspec.structs.replace(row.options, expires_at=None))
 
 
 def remove(tx: Transaction, row: Row) -> None:

@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 
 from windlass.web.api.endpoint import Call, Nothing, Removed, Table
+from windlass.web.service.bodies import NewScheduleBody, ScheduleChanges
 from windlass.web.service.shapes import ScheduleView
 
 
@@ -29,6 +30,24 @@ schedules: Final = Table("schedules")
 async def list_schedules(call: Call[Nothing, None]) -> Schedules:
     """List schedules"""
     return Schedules(await call.service.schedules.all(call.principal))
+
+
+@schedules.post("/schedules", 201)
+async def add_schedule(call: Call[Nothing, NewScheduleBody]) -> ScheduleView:
+    """Add a schedule at run time; it survives deploys, until it is removed"""
+    return await call.service.schedules.add(call.principal, call.body)
+
+
+@schedules.put("/schedules/{name}")
+async def change_schedule(call: Call[Nothing, ScheduleChanges]) -> ScheduleView:
+    """Change a schedule; the change stays, whatever the code declares, until it is reverted"""
+    return await call.service.schedules.change(call.principal, call.name, call.body)
+
+
+@schedules.post("/schedules/{name}/revert")
+async def revert_schedule(call: Call[Nothing, None]) -> ScheduleView:
+    """Go back to what the code declares"""
+    return await call.service.schedules.revert(call.principal, call.name)
 
 
 @schedules.post("/schedules/{name}/run")

@@ -55,6 +55,7 @@ PAGES: Final = (
     Page("/tasks", *_GET, tasks.listing),
     Page("/tasks/{name}", *_POST, tasks.act),
     Page("/schedules", *_GET, schedules.listing),
+    Page("/schedules", *_POST, schedules.add),
     Page("/schedules/{name}", *_POST, schedules.act),
     Page("/budgets", *_GET, budgets.listing),
     Page("/budgets/{name}", *_POST, budgets.act),

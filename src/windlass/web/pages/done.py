@@ -36,6 +36,8 @@ _PLAIN: Final = {
     "fired": "The schedule fired and enqueued this job.",
     "skipped": "The schedule fired, but its job was not enqueued: its unique key is parked.",
     "removed": "Removed.",
+    "added": "Added. It fires from its next time on, and survives deploys.",
+    "reverted": "It is as the code declares it again.",
     "drained": "Drained. It grants no tokens until the pause has passed.",
     "stopped": "Stopped. Jobs handled so far stay changed.",
 }

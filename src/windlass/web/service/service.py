@@ -44,7 +44,7 @@ class Service:
         self.jobs: Final = Jobs(app, self.store, self.audit)
         self.bulk: Final = BulkOperations(self.store, self.audit)
         self.parents: Final = Parents(self.store, self.audit)
-        self.schedules: Final = Schedules(self.store, self.audit)
+        self.schedules: Final = Schedules(app, self.store, self.audit)
         self.budgets: Final = Budgets(self.store, self.audit)
         self.workers: Final = Workers(self.store)
         self.events: Final = Events(self.store)

@@ -222,6 +222,7 @@ class ScheduleView(ScheduleShape, frozen=True, kw_only=True):
     """A schedule, and when it fires next."""
 
     state_text: str
+    origin_text: str
     upcoming: list[str]
     """The next few times it fires for."""
 

@@ -11,6 +11,7 @@ import msgspec
 from windlass.core import cron
 from windlass.core.states import State
 from windlass.presentation.cluster_state import ClusterState
+from windlass.presentation.flow import origin_in_words
 from windlass.presentation.jobs import Labels, job_fields
 from windlass.presentation.text import iso, shaped
 from windlass.presentation.waiting import (
@@ -135,10 +136,12 @@ def budget_view(budget: BudgetRecord) -> BudgetView:
     return BudgetView.of(budget, state_text=budget_in_words(budget))
 
 
-def schedule_view(schedule: ScheduleRecord, now: float) -> ScheduleView:
+def schedule_view(schedule: ScheduleRecord, now: float, workers: Iterable[WorkerRecord] = ()) -> ScheduleView:
     """A schedule, and when it fires next."""
     state = "; ".join(filter(None, ("paused" if schedule.paused else "", schedule.error or "")))
-    return ScheduleView.of(schedule, state_text=state, upcoming=_upcoming(schedule, now))
+    upcoming = _upcoming(schedule, now)
+    view = ScheduleView.of(schedule, workers, state_text=state, origin_text="", upcoming=upcoming)
+    return msgspec.structs.replace(view, origin_text=origin_in_words(view.origin))
 
 
 def _upcoming(schedule: ScheduleRecord, now: float) -> list[str]:

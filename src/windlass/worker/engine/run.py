@@ -60,7 +60,7 @@ class Run(msgspec.Struct, eq=False):
             case Why.LOST:
                 return None
             case _:  # its worker is ending: never a burnt attempt
-                return Outcome(job=self.job, kind=Kind.RELEASED)
+                return Outcome(job=self.job, kind=Kind.RELEASED, began=True)
 
     def stack(self, cancelled: BaseException) -> str:
         """Where the handler stood, for the log."""

@@ -60,7 +60,9 @@ async def hand_back(
     held = [job for claim in await store.unfinished(worker) for job in claim.jobs]
     suspects = [job for job in held if crashed and job.id in running and job.id not in overdue]
     outcomes = [
-        _killed(job, backoff(job.queue)) if job.id in overdue else Outcome(job=job, kind=Kind.RELEASED)
+        _killed(job, backoff(job.queue))
+        if job.id in overdue
+        else Outcome(job=job, kind=Kind.RELEASED, began=job.id in running)
         for job in held
         if job not in suspects
     ]

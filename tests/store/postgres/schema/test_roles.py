@@ -45,7 +45,7 @@ WRITES = ("INSERT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER")
 PRODUCES = {
     "enqueue", "enqueue_many", "enqueue_mixed", "enqueue_one", "check_call_load", "lock_keys", "pressure_of",
     "statuses_of", "note_refused", "change_pressure", "take_tokens", "give_tokens", "lease_tokens",
-    "published_queue", "send_signal", "signal",
+    "published_queue",
 }  # fmt: skip
 READS = {
     "block_seconds", "bucket_ceiling",
@@ -54,10 +54,11 @@ READS = {
     "job_of", "lane_depth", "lane_head", "lane_heads", "list_aside", "list_causes", "list_claims",
     "list_found", "list_gates", "list_judged", "list_lanes", "list_parents", "list_spans",
     "list_watermarks", "locate", "next_waiting_lists", "now", "offered", "place_claim", "place_outcome",
-    "deferred_reason", "records_of", "saved_of", "segment_bytes", "shown_as", "count_seqs", "standing_of",
+    "deferred_reason", "end_reason", "records_of", "saved_of", "segment_bytes", "shown_as", "count_seqs",
+    "standing_of",
     "task_depths", "unfinished", "published_queue", "ended", "ends_of", "has_ended", "uncounted",
     "moved_lanes", "lane_depths", "aside_counts", "aside_queues", "count_aside", "part_runs", "queues_stamp",
-    "changes_itself", "due_schedules", "waits_since",
+    "changes_itself", "due_schedules",
 }  # fmt: skip
 LOOKS = {"schema_version"}  # what every role may ask, so that a store can be opened
 

@@ -64,6 +64,8 @@ logger: Final = logging.getLogger("windlass.store")
 async def _taken(pool: Pool, *, lend: bool = False) -> Any:
     """A connection from the pool. A server that accepted us before and refuses us now counts as unavailable:
     somebody may have closed or renamed the database, or be changing a password [fault 8]."""
+    if (connection := pool.take_free(lend=lend)) is not None:
+        return connection  # without a timer for a wait that there is not
     try:
         async with asyncio.timeout(DEADLINE):
             return await pool.take(lend=lend)

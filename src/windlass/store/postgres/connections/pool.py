@@ -94,7 +94,7 @@ class Pool:
     async def take(self, *, lend: bool = False) -> Any:
         """A connection of the caller's own until it is given back. Raises what opening one raises, where
         there is none to wait for."""
-        if (connection := self._take_free(lend=lend)) is not None:
+        if (connection := self.take_free(lend=lend)) is not None:
             return connection
         if self._closed:
             raise StoreUnavailable(CLOSED)
@@ -165,8 +165,9 @@ class Pool:
 
     # -- who gets which ------------------------------------------------------------------------------------
 
-    def _take_free(self, *, lend: bool) -> Any:
-        """The one that was used last. A handler's block never gets the only one that is not lent."""
+    def take_free(self, *, lend: bool) -> Any:
+        """The one that was used last, if one is free. A handler's block never gets the only one that is not
+        lent."""
         while self._free and not (lend and len(self._all) - len(self._lent) < 2):
             connection, _ = self._free.popitem()
             if connection.is_closed():
@@ -181,7 +182,7 @@ class Pool:
         for waiter in list(self._waiting):
             if waiter.future.done():
                 continue
-            connection = self._take_free(lend=waiter.lend)
+            connection = self.take_free(lend=waiter.lend)
             if connection is not None:
                 waiter.future.set_result(connection)
             elif not self._free:

@@ -147,6 +147,14 @@ BEGIN
             enqueued := v_taken.enqueued;
             offered := v_taken.offered;
             v_alone := v_taken.alone;
+            IF status = 'jobs' AND v_taken.expires THEN
+                SELECT CASE WHEN t.seqs IS NULL THEN 'aside' ELSE 'jobs' END,
+                       t.seqs, t.ids, t.tasks, t.payloads, t.options, t.attempts, t.deaths,
+                       t.enqueued, t.offered
+                  INTO status, seqs, ids, tasks, payloads, options, attempts, deaths, enqueued, offered
+                  FROM windlass.claim_expired(p_lane, claim, seqs, ids, tasks, payloads, options, attempts,
+                                              deaths, enqueued, offered) AS t;
+            END IF;
             IF status = 'jobs' AND v_taken.gated THEN
                 SELECT CASE WHEN t.seqs IS NULL THEN 'aside' ELSE 'jobs' END,
                        t.seqs, t.ids, t.tasks, t.payloads, t.options, t.attempts, t.deaths,
@@ -201,7 +209,8 @@ END $$;
 --
 -- status: 'jobs'; 'empty'; 'pending' (numbers are drawn that are not visible yet: look again soon); 'paused'
 -- (or cooling); 'limited' (its queue has a limit that the caller did not know of, see claim_room). gated:
--- some task has a limit, see claim_gated. alone: see the end. offered: when each was offered, NULL where its
+-- some task has a limit, see claim_gated. expires: some job may have waited too long, see claim_expired.
+-- alone: see the end. offered: when each was offered, NULL where its
 -- job was enqueued then. claim: the lane's newest; where there are no jobs, it tells whether others have
 -- claimed since the caller last looked.
 --
@@ -215,7 +224,7 @@ CREATE OR REPLACE FUNCTION windlass.claim_take(
     p_lane int, p_worker bigint, p_limit int, p_limited boolean DEFAULT false,
     OUT status text, OUT claim bigint, OUT seqs bigint[], OUT ids bigint[], OUT tasks text[],
     OUT payloads text[], OUT options text[], OUT attempts smallint[], OUT deaths smallint[],
-    OUT enqueued float8[], OUT offered float8[], OUT gated boolean, OUT alone boolean)
+    OUT enqueued float8[], OUT offered float8[], OUT gated boolean, OUT alone boolean, OUT expires boolean)
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
@@ -303,8 +312,9 @@ BEGIN
                array_agg(j.options::text), array_agg(j.attempt), array_agg(j.deaths),
                array_agg(date_part('epoch', coalesce(j.enqueued_at, j.offered_at))),
                array_agg(CASE WHEN j.enqueued_at IS NOT NULL THEN date_part('epoch', j.offered_at) END),
-               coalesce(bool_or(j.options::text LIKE '%"unique_key"%'), false)
-          INTO seqs, ids, tasks, payloads, options, attempts, deaths, enqueued, offered, v_unique
+               coalesce(bool_or(j.options::text LIKE '%"unique_key"%'), false),
+               bool_or(j.options::text LIKE '%"expires_at"%')
+          INTO seqs, ids, tasks, payloads, options, attempts, deaths, enqueued, offered, v_unique, expires
           FROM (SELECT * FROM windlass.ready r
                  WHERE r.segment BETWEEN v_first AND v_last
                    AND r.lane = p_lane AND r.seq > c.hi AND NOT r.seq <@ v_ahead
@@ -321,8 +331,9 @@ BEGIN
                array_agg(date_part('epoch', coalesce(j.enqueued_at, j.offered_at))) || enqueued,
                array_agg(CASE WHEN j.enqueued_at IS NOT NULL THEN date_part('epoch', j.offered_at) END)
                    || offered,
-               v_unique OR bool_or(coalesce(j.options::text, '') LIKE '%"unique_key"%')
-          INTO seqs, ids, tasks, payloads, options, attempts, deaths, enqueued, offered, v_unique
+               v_unique OR bool_or(coalesce(j.options::text, '') LIKE '%"unique_key"%'),
+               expires OR bool_or(j.options::text LIKE '%"expires_at"%')
+          INTO seqs, ids, tasks, payloads, options, attempts, deaths, enqueued, offered, v_unique, expires
           FROM (SELECT * FROM windlass.ready r WHERE r.lane = p_lane AND r.seq = ANY (v_found)
                  ORDER BY r.seq) AS j;
     END IF;
@@ -444,10 +455,11 @@ END $$;
 -- Callers: admit_freed, in the transaction of a flush, which has proven that the worker lives and commits
 -- before it answers. May call: worker. Lock: the lane, without waiting: where somebody has it, the job stays
 -- there like any other; then those of offer.
--- Not handed over: jobs that need tokens (p_tokens: their tasks), parts, those that have seen a worker die
--- [C8], those of queues that are limited, paused or cooling; nor any where others of their queue wait to be
--- claimed: nobody is overtaken [C2]. So no number below the new ones is open, but for what was claimed ahead:
--- hi passes those, and `ahead` holds no more than what producers draw beside.
+-- Not handed over: jobs that need tokens (p_tokens: their tasks), parts, those that may have waited too long
+-- [E8], those that have seen a worker die [C8], those of queues that are limited, paused or cooling; nor any
+-- where others of their queue wait to be claimed: nobody is overtaken [C2]. So no number below the new ones
+-- is open, but for what was claimed ahead: hi passes those, and `ahead` holds no more than what producers
+-- draw beside.
 CREATE OR REPLACE FUNCTION windlass.hand_over(
     p_worker bigint, p_rows windlass.held[], p_queues text[], p_rooms int[], p_tokens text[])
 RETURNS windlass.handed[]
@@ -478,7 +490,9 @@ BEGIN
         v_rows := CASE WHEN v_room > 0 THEN
                   ARRAY(SELECT u FROM unnest(g.jobs) AS u
                          WHERE u.deaths = 0 AND u.task <> ALL (p_tokens)
-                           AND coalesce(u.options::text NOT LIKE '%"part"%', true) LIMIT v_room) END;
+                           AND coalesce(u.options::text NOT LIKE '%"part"%'
+                                        AND u.options::text NOT LIKE '%"expires_at"%', true)
+                         LIMIT v_room) END;
         SELECT l.* INTO v_lane FROM windlass.lane l JOIN windlass.queue q ON q.name = l.queue
          WHERE cardinality(v_rows) > 0 AND l.id = windlass.lane_for(g.queue, g.priority)
            AND q.concurrency IS NULL AND NOT q.governor AND NOT q.paused

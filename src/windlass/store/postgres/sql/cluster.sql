@@ -177,7 +177,7 @@ END $$;
 CREATE OR REPLACE FUNCTION windlass.upkeep(
     OUT settle_rest boolean, OUT clock_back boolean, OUT replace_step boolean, OUT admit boolean,
     OUT changed_gates boolean, OUT passes boolean, OUT pressure boolean, OUT follow boolean,
-    OUT advance boolean, OUT cancel boolean, OUT signals boolean)
+    OUT advance boolean, OUT cancel boolean, OUT expired boolean)
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 BEGIN
@@ -195,9 +195,9 @@ BEGIN
            EXISTS (SELECT FROM windlass.cancel_request q
                     CROSS JOIN LATERAL (SELECT FROM windlass.parent p
                                          WHERE p.id = q.job AND p.state = 'waiting' LIMIT 1) AS p),
-           EXISTS (SELECT FROM windlass.signal_note)
+           EXISTS (SELECT FROM windlass.expiry e WHERE e.at <= windlass.now())
       INTO settle_rest, clock_back, replace_step, admit, changed_gates, passes, pressure, follow, advance,
-      cancel, signals;
+      cancel, expired;
 END $$;
 
 -- Publishes the oldest xid that may still own a hole: the oldest that holds a lock on ready [rule 3].
@@ -329,9 +329,6 @@ BEGIN
        AND s.id < (SELECT last_value - 1000 FROM windlass.seq_set_id);
     v_full := windlass.expire_buckets(p_limit);
     v_steps := windlass.expire_steps(p_limit);
-    DELETE FROM windlass.signal_once o
-     WHERE o.token = ANY (ARRAY(SELECT x.token FROM windlass.signal_once x WHERE x.until < windlass.now()
-                                 ORDER BY x.until LIMIT p_limit));
     PERFORM setval('windlass.awaited'::regclass, 0, true);
     more := greatest(dead, keys, workers, parents, v_parts, v_notes, v_saved, v_full, v_deaths,
                      v_marks, v_steps) >= p_limit;

@@ -8,7 +8,8 @@
 -- job's id. A transaction that is to be prepared must not notify: SET LOCAL windlass.notify = off before it
 -- (see wake). after: ids of jobs that must have succeeded first; otherwise: dead, cancel or run, where one
 -- ends in another way [P12]. ordering_key: one job of it at a time, in order [F6]; concurrency_key: no more
--- than key_limit of it at a time [F3].
+-- than key_limit of it at a time [F3]. expires: it ends as cancelled where nobody has begun it after this
+-- time [E8].
 --   SELECT windlass.enqueue('mail.send', '{"to": "a@b.c"}', queue => 'mail', delay => '5 minutes');
 CREATE OR REPLACE FUNCTION windlass.enqueue(
     task text, args json DEFAULT '{}', queue text DEFAULT 'default', priority text DEFAULT 'normal',
@@ -17,7 +18,7 @@ CREATE OR REPLACE FUNCTION windlass.enqueue(
     idempotency_key text DEFAULT NULL, fair_key text DEFAULT NULL, tags text[] DEFAULT NULL,
     headers json DEFAULT NULL, trace text DEFAULT NULL, after bigint[] DEFAULT NULL,
     otherwise text DEFAULT 'dead', ordering_key text DEFAULT NULL, concurrency_key text DEFAULT NULL,
-    key_limit int DEFAULT 1)
+    key_limit int DEFAULT 1, expires interval DEFAULT NULL)
 RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 DECLARE
@@ -39,7 +40,8 @@ BEGIN
         'max_attempts', max_attempts, 'timeout', date_part('epoch', timeout), 'unique_key', unique_key,
         'fair_key', fair_key, 'tags', tags, 'headers', headers, 'trace', trace, 'after', nullif(after, '{}'),
         'otherwise', nullif(otherwise, 'dead'), 'ordering_key', ordering_key, 'concurrency_key',
-        concurrency_key, 'key_limit', nullif(key_limit, 1)))::text, '{}');
+        concurrency_key, 'key_limit', nullif(key_limit, 1), 'expires', date_part('epoch', expires)))::text,
+        '{}');
     IF delay IS NULL AND run_at IS NULL AND unique_key IS NULL AND idempotency_key IS NULL
        AND coalesce(after, '{}') = '{}' THEN
         RETURN (windlass.enqueue_many(queue, v_priority, ARRAY[task], ARRAY[args::text],
@@ -68,6 +70,7 @@ DECLARE
     v_lane    int;
     v_ids     bigint[];
     v_limited text[];
+    v_expires boolean;
 BEGIN
     IF v_n IS NULL OR v_n = 0 THEN
         RETURN '{}';
@@ -81,11 +84,16 @@ BEGIN
     END IF;
     IF p_options IS NOT NULL THEN
         -- Many jobs of one call have the same options: each kind is checked once.
-        SELECT array_agg(c.checked ORDER BY u.i) INTO p_options
+        SELECT array_agg(c.checked ORDER BY u.i), bool_or(c.expires) INTO p_options, v_expires
           FROM unnest(p_options) WITH ORDINALITY AS u (o, i)
-          LEFT JOIN (SELECT d.o, windlass.check_options(d.o) AS checked
-                       FROM (SELECT DISTINCT x.o FROM unnest(p_options) AS x (o) WHERE x.o IS NOT NULL) AS d
-                     OFFSET 0) AS c
+          LEFT JOIN (SELECT y.o, y.expires,
+                            CASE WHEN y.expires THEN windlass.with_deadline(y.checked, windlass.now())
+                                 ELSE y.checked END AS checked
+                       FROM (SELECT d.o, windlass.check_options(d.o) AS checked,
+                                    d.o LIKE '%"expires"%' AS expires
+                               FROM (SELECT DISTINCT x.o FROM unnest(p_options) AS x (o)
+                                      WHERE x.o IS NOT NULL) AS d
+                             OFFSET 0) AS y OFFSET 0) AS c
             ON c.o = u.o;
     END IF;
     IF cardinality(p_tasks) = 1 THEN
@@ -104,28 +112,32 @@ BEGIN
     IF v_lane IS NOT NULL AND (v_limited <> '{}' OR p_options IS NOT NULL)
        AND EXISTS (SELECT FROM unnest(p_tasks, p_payloads, p_options) AS u (task, payload, options)
                     WHERE windlass.may_be_gated(coalesce(u.task, p_tasks[1]), u.options, v_limited)) THEN
-        RETURN windlass.enqueue_gated(p_queue, p_priority, v_lane, p_tasks, p_payloads, p_options, v_limited,
-                                      p_own);
+        v_ids := windlass.enqueue_gated(p_queue, p_priority, v_lane, p_tasks, p_payloads, p_options,
+                                        v_limited, p_own);
     ELSIF v_lane IS NOT NULL AND v_n = 1 THEN
-        RETURN ARRAY[v_lane::bigint << 44 | (windlass.offer(v_lane, v_n, p_tasks, p_payloads, p_options))[1]];
+        v_ids := ARRAY[v_lane::bigint << 44
+                       | (windlass.offer(v_lane, v_n, p_tasks, p_payloads, p_options))[1]];
     ELSIF v_lane IS NOT NULL THEN
         SELECT array_agg(v_lane::bigint << 44 | s) INTO v_ids
           FROM unnest(windlass.offer(v_lane, v_n, p_tasks, p_payloads, p_options)) AS s;
-        RETURN v_ids;
+    ELSE
+        PERFORM windlass.check_name('queue', p_queue);
+        IF NOT EXISTS (SELECT FROM windlass.epoch_mark e
+                        WHERE e.place = 'windlass.epoch_mark'::regclass::oid::bigint) THEN
+            PERFORM windlass.skip_ids();
+        END IF;
+        WITH added AS (
+            INSERT INTO windlass.deferred (id, run_at, enqueued_at, queue, priority, task, payload, options)
+            SELECT nextval('windlass.job_id'), windlass.now(), windlass.now(), p_queue, p_priority,
+                   coalesce(u.task, p_tasks[1]), u.payload::json, u.options::json
+              FROM unnest(p_tasks, p_payloads, p_options) WITH ORDINALITY AS u (task, payload, options, i)
+             ORDER BY u.i
+            RETURNING id)
+        SELECT array_agg(id ORDER BY id) INTO v_ids FROM added;
     END IF;
-    PERFORM windlass.check_name('queue', p_queue);
-    IF NOT EXISTS (SELECT FROM windlass.epoch_mark e
-                    WHERE e.place = 'windlass.epoch_mark'::regclass::oid::bigint) THEN
-        PERFORM windlass.skip_ids();
+    IF v_expires THEN
+        PERFORM windlass.note_deadlines(v_ids, p_options);
     END IF;
-    WITH added AS (
-        INSERT INTO windlass.deferred (id, run_at, enqueued_at, queue, priority, task, payload, options)
-        SELECT nextval('windlass.job_id'), windlass.now(), windlass.now(), p_queue, p_priority,
-               coalesce(u.task, p_tasks[1]), u.payload::json, u.options::json
-          FROM unnest(p_tasks, p_payloads, p_options) WITH ORDINALITY AS u (task, payload, options, i)
-         ORDER BY u.i
-        RETURNING id)
-    SELECT array_agg(id ORDER BY id) INTO v_ids FROM added;
     RETURN v_ids;
 END $$;
 
@@ -282,6 +294,7 @@ DECLARE
     v_ways   text[];  -- 'after', 'later', 'now' or 'alone'
     a        record;  -- what jobs wait for: see waits_of
     v_from   int := 1;
+    v_expires boolean;
     s        record;
     e        record;
 BEGIN
@@ -290,8 +303,9 @@ BEGIN
     PERFORM windlass.check_payload(p) FROM unnest(p_payloads) AS p
       WHERE p IS NULL OR octet_length(p) > 1048576 OR ascii(p) NOT IN (123, 91)
          OR position(E'\\u0000' IN p) > 0;
-    SELECT array_agg(CASE WHEN u.o IS NOT NULL THEN windlass.check_options(u.o) END ORDER BY u.i)
-      INTO p_options
+    SELECT array_agg(CASE WHEN u.o IS NOT NULL THEN windlass.check_options(u.o) END ORDER BY u.i),
+           bool_or(u.o LIKE '%"expires"%')
+      INTO p_options, v_expires
       FROM unnest(p_options) WITH ORDINALITY AS u (o, i);
     SELECT array_agg(u.o::json ->> 'unique_key' ORDER BY u.i) INTO v_unique
       FROM unnest(p_options) WITH ORDINALITY AS u (o, i);
@@ -331,6 +345,10 @@ BEGIN
                 AS u (delay, run_at, key, own, automatic, waits, i)
              CROSS JOIN LATERAL (SELECT coalesce(u.run_at, v_now + make_interval(secs => u.delay)) AS at) AS t
              ORDER BY u.i OFFSET 0) AS w;
+    IF v_expires THEN
+        SELECT array_agg(windlass.with_deadline(u.o, greatest(u.at, v_now)) ORDER BY u.i) INTO p_options
+          FROM unnest(p_options, v_times) WITH ORDINALITY AS u (o, at, i);
+    END IF;
     -- By place, each found by a probe of its own: a planner that believes the table empty would scan all of
     -- it.
     UPDATE windlass.idempotency x SET job = u.job, at = v_now
@@ -386,6 +404,10 @@ BEGIN
         END IF;
         v_from := k + 1;
     END LOOP;
+    IF v_expires THEN
+        PERFORM windlass.note_deadlines(array_agg(u.job), array_agg(u.o))
+           FROM unnest(jobs, p_options, v_ways) AS u (job, o, way) WHERE u.way <> 'alone';
+    END IF;
 END $$;
 
 -- Adds jobs of any queue that may run at once and whose keys have been taken for them. Returns their ids and

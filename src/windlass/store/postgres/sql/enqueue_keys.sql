@@ -36,6 +36,7 @@ BEGIN
     END IF;
     PERFORM windlass.check_new(p_priority, p_delay, p_run_at, p_on_conflict, p_idempotency_key, v_key);
     v_run_at := coalesce(p_run_at, v_now + make_interval(secs => p_delay));
+    p_options := windlass.with_deadline(p_options, greatest(v_run_at, v_now));
     IF NOT EXISTS (SELECT FROM windlass.epoch_mark e
                     WHERE e.place = 'windlass.epoch_mark'::regclass::oid::bigint) THEN
         PERFORM windlass.skip_ids();
@@ -106,6 +107,9 @@ BEGIN
         PERFORM windlass.offer(v_lane, 1, ARRAY[p_task], ARRAY[p_payload], ARRAY[p_options], ARRAY[job]);
         status := coalesce(status, 'enqueued');
     END IF;
+    IF p_options LIKE '%"expires_at"%' THEN
+        PERFORM windlass.note_deadlines(ARRAY[job], ARRAY[p_options]);
+    END IF;
 END $$;
 
 -- ==== Checks ====
@@ -144,8 +148,8 @@ END $$;
 -- Callers: enqueue_many, enqueue_mixed, enqueue_one, import_rows, import_parent. May call: worker.
 -- Lock: none.
 -- Returns them normalized: JSON text may repeat a key, or write 5 as 5e0. Options that only the store may set
--- (unknown_since, part) are dropped. The rules here are those of internal options; setting_rules.py puts the
--- others in place of the comment when the functions are loaded.
+-- (unknown_since, part, expires_at) are dropped. The rules here are those of internal options;
+-- setting_rules.py puts the others in place of the comment when the functions are loaded.
 CREATE OR REPLACE FUNCTION windlass.check_options(p_options text) RETURNS text
 LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
@@ -165,7 +169,7 @@ BEGIN
         RAISE EXCEPTION 'the option % is malformed', split_part(v_wrong, ':', 1) USING ERRCODE = 'WL005',
             HINT = 'Write ' || split_part(v_wrong, ': ', 2) || '.';
     END IF;
-    RETURN nullif((o - 'unknown_since' - 'part')::text, '{}');
+    RETURN nullif((o - 'unknown_since' - 'part' - 'expires_at')::text, '{}');
 END $$;
 
 -- Refuses a new job whose priority, times, keys or on_conflict are malformed [E4].

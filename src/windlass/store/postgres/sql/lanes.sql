@@ -5,7 +5,7 @@
 
 -- The lane in which jobs of a queue and priority are offered, or NULL.
 -- Callers: admit_lists, hand_over, enqueue_many, enqueue_new, enqueue_one, ensure_lane, try_lane,
--- offer_deferred, serve_after, wake_waiting, lock_lanes_of.
+-- offer_deferred, serve_after, lock_lanes_of.
 -- May call: worker. Lock: none.
 -- Also NULL while the lane is not adopted: it would give out numbers twice [S3].
 CREATE OR REPLACE FUNCTION windlass.lane_for(p_queue text, p_priority smallint) RETURNS int
@@ -39,8 +39,8 @@ END $$;
 
 -- As ensure_lane, but NULL if the lane must be declared and an open transaction is declaring it or holds its
 -- queue: the caller goes on with the rest and comes back [S2].
--- Callers: the store before it enqueues, promote, admit_ring, admit_gate, try_lock_waiting. May call: worker.
--- Lock: those of declare_lane where it must, each waited for 20 ms at most.
+-- Callers: the store before it enqueues, promote, admit_ring, admit_gate, try_lock_waiting, end_expired.
+-- May call: worker. Lock: those of declare_lane where it must, each waited for 20 ms at most.
 CREATE OR REPLACE FUNCTION windlass.try_lane(p_queue text, p_priority smallint) RETURNS int
 LANGUAGE plpgsql AS $$
 DECLARE

@@ -116,15 +116,16 @@ BEGIN
     judged AS MATERIALIZED (
         SELECT p.lane, p.seq, p.claim, p.worker, p.claimed_at, e.kind, e.at
           FROM placed p LEFT JOIN ended e ON e.claim = p.claim AND e.seqs @> p.seq
-         WHERE (e.kind IS NULL OR e.kind IN ('succeeded', 'cancelled'))
-           AND (p_state IS NULL OR CASE WHEN e.kind IS NOT NULL THEN e.kind = p_state WHEN p.claim IS NULL
-                                        THEN p_state = 'ready'
+         WHERE (e.kind IS NULL OR e.kind IN ('succeeded', 'cancelled', 'expired'))
+           AND (p_state IS NULL OR CASE WHEN e.kind IS NOT NULL
+                                        THEN windlass.shown_as(e.kind, NULL, NULL) = p_state
+                                        WHEN p.claim IS NULL THEN p_state = 'ready'
                                         ELSE p_state IN ('running', 'splitting') END))
     SELECT r.lane, r.seq, windlass.job_of(r.ready), (r.ready).task, l.queue, l.priority,
            windlass.shown_as(j.kind, j.claim, (r.ready).options), (r.ready).attempt, (r.ready).deaths,
            (r.ready).payload,
            (r.ready).options, windlass.enqueued_of(r.ready), NULL::timestamptz, j.claimed_at, j.at,
-           nullif(j.worker, 0), j.claim, NULL::text
+           nullif(j.worker, 0), j.claim, windlass.end_reason(j.kind, (r.ready).options)
       FROM judged j
       JOIN windlass.lane l ON l.id = j.lane
       JOIN windlass.queue q ON q.name = l.queue

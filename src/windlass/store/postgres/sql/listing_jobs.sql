@@ -4,8 +4,8 @@
 
 -- Where a job is in the logs: the one ready row that is its present place, with claim and outcome.
 -- Callers: cancel_job, delete, retry, end_waiting, take_unique_key, is_unfinished, lock_lanes_of,
--- try_lock_waiting, note_part_ends, replace_step, hold_unserved, count_started, standing_of, the store's
--- look-up. May call: worker, reader. Lock: none.
+-- try_lock_waiting, note_part_ends, replace_step, hold_unserved, count_started, standing_of, end_expired,
+-- the store's look-up. May call: worker, reader. Lock: none.
 -- Rows of earlier attempts ended in an outcome that sent the job on; they are not its place.
 -- In PL/pgSQL, which keeps its plan: before PostgreSQL 18 a function in SQL that cannot be inlined is planned
 -- by each statement that calls it [S1].
@@ -22,7 +22,7 @@ BEGIN
             SELECT x FROM windlass.ready x WHERE x.id = p_job) AS r
       LEFT JOIN LATERAL windlass.place_claim((r.ready).lane, (r.ready).seq) AS c ON true
       LEFT JOIN LATERAL windlass.place_outcome(c.id, (r.ready).seq) AS o ON true
-     WHERE o.kind IS NULL OR o.kind IN ('succeeded', 'cancelled')
+     WHERE o.kind IS NULL OR o.kind IN ('succeeded', 'cancelled', 'expired')
      ORDER BY o.kind IS NULL DESC, (r.ready).seq DESC LIMIT 1;
 END $$;
 
@@ -60,10 +60,12 @@ END $$;
 
 -- The state of a job in the logs: how it ended, or whether a claim covers it. A parent to be splits while it
 -- runs.
--- Callers: standing_of, list_judged, the view job, the store's look-up. May call: worker, reader. Lock: none.
+-- Callers: standing_of, list_judged, end_aside, end_in_lane, the view job, the store's look-up. May call:
+-- worker, reader. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.shown_as(p_kind text, p_claim bigint, p_options json) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$
-    SELECT CASE WHEN p_kind IS NOT NULL THEN p_kind WHEN p_claim IS NULL THEN 'ready'
+    SELECT CASE WHEN p_kind = 'expired' THEN 'cancelled' WHEN p_kind IS NOT NULL THEN p_kind
+                WHEN p_claim IS NULL THEN 'ready'
                 WHEN p_options ->> 'chunked' = 'true' THEN 'splitting' ELSE 'running' END
 $$;
 
@@ -71,10 +73,9 @@ $$;
 
 -- Where a job is: its state as users know it, and its attempt. No row: there is no such job. The one function
 -- that knows.
--- Callers: check_after, follow, look_at_fresh, part_runs, expire_steps, send_signal, the view job_part.
--- May call: worker, reader. Lock: none; who acts on it has locked claim in ACCESS SHARE mode before, as in
--- finish. On its way from one place to the next a job is in exactly one of them in any snapshot, hence one
--- statement.
+-- Callers: check_after, follow, look_at_fresh, part_runs, expire_steps, the view job_part. May call: worker,
+-- reader. Lock: none; who acts on it has locked claim in ACCESS SHARE mode before, as in finish. On its way
+-- from one place to the next a job is in exactly one of them in any snapshot, hence one statement.
 CREATE OR REPLACE FUNCTION windlass.standing_of(p_job bigint) RETURNS TABLE (state text, attempt smallint)
 LANGUAGE plpgsql STABLE ROWS 1 SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 BEGIN
@@ -93,15 +94,11 @@ BEGIN
      LIMIT 1;
 END $$;
 
--- Why a job that was put off waits, if there is more to say than its time [O4] [P12] [W2].
+-- Why a job that was put off waits, if there is more to say than its time [O4] [P12].
 -- Callers: list_found, the view job, the store's look-up. May call: worker, reader. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.deferred_reason(d windlass.deferred) RETURNS text
 LANGUAGE sql STABLE AS $$
     SELECT CASE WHEN d.options ->> 'unknown_since' IS NOT NULL THEN 'no worker knows this task'
-                WHEN d.suspended IS NOT NULL
-                THEN (SELECT 'waits for signal '
-                             || string_agg(w.signal || windlass.waits_since(w.at, w.until), ' and ' ORDER BY w.no)
-                        FROM windlass.wait w WHERE w.job = d.id AND w.claim = d.suspended)
                 WHEN d.run_at = 'infinity'
                 THEN (SELECT 'waits for job ' || min(e.on_job)
                              || CASE count(*) WHEN 1 THEN '' WHEN 2 THEN ' and 1 other'
@@ -170,7 +167,7 @@ SELECT windlass.job_of(r) AS id, r.task, l.queue, l.priority,
        windlass.shown_as(o.kind, c.id, r.options) AS state,
        r.attempt, r.deaths, r.payload, r.options, windlass.enqueued_of(r) AS enqueued_at,
        NULL::timestamptz AS run_at, c.claimed_at, o.at AS finished_at, nullif(c.worker, 0) AS worker,
-       c.id AS claim, NULL::text AS reason,
+       c.id AS claim, windlass.end_reason(o.kind, r.options) AS reason,
        (r.options #>> '{part,parent}')::bigint AS parent, (r.options #>> '{part,index}')::int AS part,
        (r.options #>> '{part,total}')::int AS parts
   FROM windlass.ready r
@@ -179,7 +176,7 @@ SELECT windlass.job_of(r) AS id, r.task, l.queue, l.priority,
   LEFT JOIN LATERAL windlass.place_claim(r.lane, r.seq) AS c ON true
   LEFT JOIN LATERAL windlass.place_outcome(c.id, r.seq) AS o ON true
  WHERE o.kind IS NULL
-    OR o.kind IN ('succeeded', 'cancelled')
+    OR o.kind IN ('succeeded', 'cancelled', 'expired')
        AND (q.retention IS NULL OR o.at > windlass.now() - make_interval(secs => q.retention))
 UNION ALL
 SELECT d.id, d.task, d.queue, d.priority, CASE WHEN d.retrying THEN 'retrying' ELSE 'scheduled' END,
@@ -363,12 +360,13 @@ END $$;
 -- Callers: the store's job. Lock: none.
 -- On its way from one place to the next a job is in exactly one of them in any snapshot, hence one statement.
 SELECT p.id, p.task, l.queue, l.priority, p.state, p.attempt, p.deaths, p.payload, p.options, p.enqueued_at,
-       NULL::timestamptz AS run_at, p.claimed_at, p.finished_at, p.worker, p.claim, NULL::text AS reason
+       NULL::timestamptz AS run_at, p.claimed_at, p.finished_at, p.worker, p.claim, p.reason
   FROM (SELECT windlass.job_of(x.ready) AS id, (x.ready).lane AS lane, (x.ready).task AS task,
                windlass.shown_as(x.kind, x.claim, (x.ready).options) AS state,
                (x.ready).attempt AS attempt, (x.ready).deaths AS deaths, (x.ready).payload AS payload,
                (x.ready).options AS options, windlass.enqueued_of(x.ready) AS enqueued_at,
-               x.claimed_at, x.finished_at, nullif(x.worker, 0) AS worker, x.claim
+               x.claimed_at, x.finished_at, nullif(x.worker, 0) AS worker, x.claim,
+               windlass.end_reason(x.kind, (x.ready).options) AS reason
           FROM windlass.locate($1) AS x) AS p
   JOIN windlass.lane l ON l.id = p.lane
   JOIN windlass.queue q ON q.name = l.queue

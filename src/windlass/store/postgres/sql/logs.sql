@@ -68,7 +68,7 @@ CREATE OR REPLACE FUNCTION windlass.now() RETURNS timestamptz
 LANGUAGE sql VOLATILE AS $$ SELECT clock_timestamp() $$;
 
 -- A moment some seconds from now, within a hundred years.
--- Callers: reoffer, save_step, wait_for_signal, send_signal, lead, throttle. May call: worker. Lock: none.
+-- Callers: reoffer, save_step, lead, throttle. May call: worker. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.in_seconds(p_seconds float8) RETURNS timestamptz
 LANGUAGE sql VOLATILE AS $$
     SELECT windlass.now() + make_interval(secs => least(greatest(p_seconds, 0), 3155760000))
@@ -81,8 +81,8 @@ CREATE OR REPLACE FUNCTION windlass.unix_time(p_now float8 DEFAULT NULL) RETURNS
 LANGUAGE sql VOLATILE AS $$ SELECT coalesce(p_now, date_part('epoch', windlass.now())) $$;
 
 -- The first key of this schema's advisory locks: the oid of its lane table.
--- Callers: lane_lock, claim, hand_over, claim_room, try_lock_waiting, hold_unserved, adopt_lane, skip_ids.
--- May call: worker.
+-- Callers: lane_lock, claim, hand_over, claim_room, try_lock_waiting, hold_unserved, end_expired, adopt_lane,
+-- skip_ids. May call: worker.
 -- Lock: none.
 CREATE OR REPLACE FUNCTION windlass.lock_space() RETURNS int
 LANGUAGE sql STABLE AS $$ SELECT ('windlass.lane'::regclass::oid::bigint - 2147483648)::int $$;
@@ -194,8 +194,8 @@ BEGIN
 END $$;
 
 -- Notifies listeners that a queue has work, or that a job has ended.
--- Callers: offer, finish, split, end_parent, add_edges, note_ends, serve_after, follow, suspension,
--- send_signal, wake_waiting, mark_gates_changed, set_queue, warm. May call: worker.
+-- Callers: offer, finish, split, end_parent, add_edges, note_ends, serve_after, follow, mark_gates_changed,
+-- set_queue, warm, claim_expired, end_expired. May call: worker.
 -- Lock: the one that all notifying committers share, at commit.
 -- A transaction that has notified cannot be prepared. One that will be says so first (SET LOCAL
 -- windlass.notify = off); its jobs are found by polling, within seconds [rule 10].
@@ -288,7 +288,7 @@ BEGIN
                               UNION ALL
                              SELECT x.kind, x.seqs FROM windlass.outcome x
                               WHERE NOT u.own AND x.claim = u.id AND x.segment <> u.segment OFFSET 0) AS o
-         WHERE o.kind IN ('succeeded', 'dead', 'cancelled'))
+         WHERE o.kind IN ('succeeded', 'dead', 'cancelled', 'expired'))
     SELECT l.queue, s.task, s.kind, sum(s.n)::bigint
       FROM (SELECT e.lane, e.tasks[1] AS task, e.kind, windlass.count_seqs(e.seqs) AS n FROM ended e
              WHERE cardinality(e.tasks) = 1

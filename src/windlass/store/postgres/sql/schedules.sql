@@ -2,33 +2,56 @@
 
 -- ==== Settings ====
 
--- Declares a schedule [K4]. A new one is due at p_next_at; one that exists takes the new definition, and
--- p_next_at and p_error only where cron or tz have changed, or where it is never due: an expression that this
--- server refused may be valid by now. p_definition: columns of windlass.schedule; payload and options are
--- text, to be kept as they were written.
+-- Declares a schedule (p_from 'code'), makes one at run time ('new'), or changes one ('change') [K4]. A new one
+-- is due at p_next_at; one that exists takes the new definition, and p_next_at and p_error only where cron or
+-- tz have changed, or where it is never due: an expression that this server refused may be valid by now. One
+-- that is live stays as it is when code declares it, until both say the same. No row: one of this name is there
+-- already, or is not. p_definition: columns of windlass.schedule; payload and options are text, to be kept as
+-- they were written; p_whole: all of it in one text, as the code's word is kept.
 -- Callers: the store. May call: worker. Lock: the row.
-CREATE OR REPLACE FUNCTION windlass.seed_schedule(
-    p_definition jsonb, p_payload text, p_options text, p_next_at float8, p_error text)
-RETURNS windlass.schedule
+CREATE OR REPLACE FUNCTION windlass.define_schedule(
+    p_definition jsonb, p_payload text, p_options text, p_whole text, p_next_at float8, p_error text,
+    p_from text)
+RETURNS SETOF windlass.schedule
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 DECLARE
-    d windlass.schedule := jsonb_populate_record(NULL::windlass.schedule, p_definition);
-    s windlass.schedule;
+    d       windlass.schedule := jsonb_populate_record(NULL::windlass.schedule, p_definition);
+    v_code  boolean := p_from = 'code';
+    v_word  text := CASE WHEN v_code THEN p_whole END;
+    v_now   float8 := CASE WHEN v_code THEN windlass.unix_time() END;
 BEGIN
+    PERFORM FROM windlass.schedule x WHERE x.name = d.name FOR NO KEY UPDATE;
+    IF NOT FOUND AND p_from = 'change' THEN
+        RETURN;
+    END IF;
+    RETURN QUERY
     INSERT INTO windlass.schedule AS x (name, cron, tz, task, payload, queue, priority, options, missed,
-                                        overlap, grace, jitter, next_at, error)
+                                        overlap, grace, jitter, next_at, error, live, declared, declared_at)
     VALUES (d.name, d.cron, d.tz, d.task, p_payload::json, d.queue, d.priority, p_options::json, d.missed,
-            d.overlap, d.grace, d.jitter, p_next_at, p_error)
+            d.overlap, d.grace, d.jitter, p_next_at, p_error, NOT v_code, v_word, v_now)
     ON CONFLICT (name) DO UPDATE
        SET cron = d.cron, tz = d.tz, task = d.task, payload = p_payload::json, queue = d.queue,
-       priority = d.priority,
-           options = p_options::json, missed = d.missed, overlap = d.overlap, grace = d.grace,
-           jitter = d.jitter, next_at = CASE WHEN (x.cron, x.tz) = (d.cron, d.tz) AND x.next_at IS NOT NULL
-                                             THEN x.next_at ELSE p_next_at END,
+           priority = d.priority, options = p_options::json, missed = d.missed, overlap = d.overlap,
+           grace = d.grace, jitter = d.jitter,
+           next_at = CASE WHEN (x.cron, x.tz) = (d.cron, d.tz) AND x.next_at IS NOT NULL THEN x.next_at
+                          ELSE p_next_at END,
            error = CASE WHEN (x.cron, x.tz) = (d.cron, d.tz) AND x.next_at IS NOT NULL THEN x.error
-                        ELSE p_error END
-    RETURNING * INTO s;
-    RETURN s;
+                        ELSE p_error END,
+           live = NOT v_code AND x.declared IS DISTINCT FROM p_whole,
+           declared = coalesce(v_word, x.declared), declared_at = coalesce(v_now, x.declared_at)
+     WHERE p_from = 'change' OR v_code AND NOT x.live
+    RETURNING x.*;
+    IF NOT FOUND AND v_code THEN
+        RETURN QUERY
+        UPDATE windlass.schedule x
+           SET live = (x.cron, x.tz, x.task, x.payload::text, x.queue, x.priority, x.options::text, x.missed,
+                       x.overlap, x.grace, x.jitter)
+                      IS DISTINCT FROM (d.cron, d.tz, d.task, p_payload, d.queue, d.priority, p_options,
+                                        d.missed, d.overlap, d.grace, d.jitter),
+               declared = p_whole, declared_at = v_now
+         WHERE x.name = d.name
+        RETURNING x.*;
+    END IF;
 END $$;
 
 -- Pauses or resumes a schedule, or says when it is due; what is NULL stays [K4]. No row: there is none of
@@ -181,8 +204,11 @@ $$;
 SELECT * FROM windlass.schedule ORDER BY name COLLATE "C"
 
 -- :due_schedules
--- Schedules that are due, up to $1, with the current time; one row without a name if there are none.
+-- Schedules that are due, up to $1, with the current time and when the next one is due; one row without a name
+-- if there are none.
 -- Callers: Schedules. Lock: none.
-SELECT s.*, t.now
+SELECT s.*, t.now,
+       (SELECT x.next_at FROM windlass.schedule x WHERE NOT x.paused AND x.next_at > t.now
+         ORDER BY x.next_at LIMIT 1) AS next
   FROM windlass.unix_time() AS t (now) LEFT JOIN LATERAL windlass.due_schedules($1, t.now) AS s ON true
  ORDER BY s.next_at, s.name COLLATE "C"

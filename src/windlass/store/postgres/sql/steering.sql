@@ -134,7 +134,7 @@ BEGIN
           FROM json_array_elements(d.errors) AS e
          WHERE NOT EXISTS (SELECT FROM windlass.failure f WHERE f.job = d.id);
         PERFORM windlass.offer_one(d.queue, d.priority, d.task, d.payload,
-                                   windlass.unknown_since(d.options, false), d.id,
+                                   windlass.without_deadline(windlass.unknown_since(d.options, false)), d.id,
                                    1::smallint, 0::smallint, d.enqueued_at);
         IF v_parent IS NOT NULL THEN
             PERFORM windlass.advance(v_parent);
@@ -200,7 +200,8 @@ BEGIN
           FROM unnest(v_dead) AS d CROSS JOIN LATERAL json_array_elements(d.errors) AS e
          WHERE NOT EXISTS (SELECT FROM windlass.failure f WHERE f.job = d.id OFFSET 0);
         v_rows := ARRAY(SELECT ROW (d.id, 0, v_now, d.enqueued_at, d.priority, 1, 0, d.queue, NULL, d.task,
-                                    d.payload, windlass.unknown_since(d.options, false), NULL,
+                                    d.payload,
+                                    windlass.without_deadline(windlass.unknown_since(d.options, false)), NULL,
                                     1)::windlass.held FROM unnest(v_dead) AS d);
     END IF;
     v_ids := ARRAY(SELECT w.id FROM windlass.deferred w

@@ -205,10 +205,10 @@ BEGIN
     END LOOP;
 END $$;
 
--- Ends jobs that wait in no lane (scheduled, retrying, held aside), as cancelled or deleted. Returns those it
--- ended. Jobs that are to replace others are left to end_waiting.
--- Callers: the store, with jobs that are no parts. May call: worker. Lock: ACCESS SHARE on claim, as in
--- finish; the lanes of these jobs, in order; then their rows, without waiting.
+-- Ends jobs that wait in no lane (scheduled, retrying, held aside), as cancelled, expired or deleted. Returns
+-- those it ended. Jobs that are to replace others are left to end_waiting.
+-- Callers: the store, end_expired, with jobs that are no parts. May call: worker. Lock: ACCESS SHARE on
+-- claim, as in finish; the lanes of these jobs, in order; then their rows, without waiting.
 -- To be shown as cancelled they are offered and taken at once, as in end_waiting, each lane's in one go.
 CREATE OR REPLACE FUNCTION windlass.end_aside(p_jobs bigint[], p_kind text) RETURNS bigint[]
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
@@ -228,7 +228,7 @@ BEGIN
     v_plain := ARRAY(SELECT u.id FROM unnest(p_jobs) AS u (id)
                       WHERE NOT EXISTS (SELECT FROM windlass.part t WHERE t.job = u.id OFFSET 0)
                         AND NOT EXISTS (SELECT FROM windlass.parent p WHERE p.id = u.id OFFSET 0));
-    IF p_kind = 'cancelled' THEN
+    IF p_kind IN ('cancelled', 'expired') THEN
         v_lanes := ARRAY(SELECT windlass.ensure_lane(w.queue, w.priority)
                            FROM (SELECT d.queue, d.priority FROM unnest(v_plain) AS u (id)
                                   CROSS JOIN LATERAL (SELECT x.queue, x.priority FROM windlass.deferred x
@@ -242,8 +242,10 @@ BEGIN
                                                   ORDER BY u.lane OFFSET 0) AS l;
     END IF;
     v_late := ARRAY(SELECT d.id FROM windlass.deferred d WHERE d.id = ANY (v_plain) AND d.replaces IS NULL
-                      FOR UPDATE SKIP LOCKED);
-    v_held := ARRAY(SELECT h.id FROM windlass.held h WHERE h.id = ANY (v_plain) FOR UPDATE SKIP LOCKED);
+                      AND (p_kind <> 'expired' OR windlass.may_expire(d.options)) FOR UPDATE SKIP LOCKED);
+    v_held := ARRAY(SELECT h.id FROM windlass.held h
+                     WHERE h.id = ANY (v_plain) AND (p_kind <> 'expired' OR windlass.may_expire(h.options))
+                       FOR UPDATE SKIP LOCKED);
     WITH gone AS (DELETE FROM windlass.deferred d WHERE d.id = ANY (v_late) RETURNING d.*),
          freed AS (DELETE FROM windlass.held h WHERE h.id = ANY (v_held) RETURNING h.*)
     SELECT array_agg(x.r) INTO v_rows
@@ -261,7 +263,7 @@ BEGIN
                array_agg(u.attempt) AS attempts, array_agg(u.deaths) AS deaths,
                array_agg(u.enqueued_at) AS enqueued
           FROM unnest(v_rows) AS u
-         WHERE p_kind = 'cancelled'
+         WHERE p_kind IN ('cancelled', 'expired')
          GROUP BY u.queue, u.priority ORDER BY lane
     LOOP
         PERFORM windlass.take_ahead(
@@ -271,15 +273,15 @@ BEGIN
             p_kind);
     END LOOP;
     v_late := ARRAY(SELECT u.id FROM unnest(v_rows) AS u);
-    PERFORM windlass.settle(v_late, NULL, NULL, p_kind);
+    PERFORM windlass.settle(v_late, NULL, NULL, windlass.shown_as(p_kind, NULL, NULL));
     RETURN v_late;
 END $$;
 
--- Ends jobs that wait in one lane, as cancelled or deleted: one claim row of worker 0 and one outcome for all
--- of them [rule 13]. Returns those it ended; others have been claimed or moved meanwhile.
--- Callers: the store, with positions from places_of. May call: worker. Lock: ACCESS SHARE on claim, as in
--- finish; then the lane, until the transaction ends: one lane a transaction, so that no two of these
--- deadlock.
+-- Ends jobs that wait in one lane, as cancelled, expired or deleted: one claim row of worker 0 and one
+-- outcome for all of them [rule 13]. Returns those it ended; others have been claimed or moved meanwhile.
+-- Callers: end_expired; the store, with positions from places_of. May call: worker. Lock: ACCESS SHARE on
+-- claim, as in finish; then the lane, until the transaction ends: one lane a transaction, so that no two of
+-- these deadlock.
 CREATE OR REPLACE FUNCTION windlass.end_in_lane(p_lane int, p_seqs bigint[], p_kind text) RETURNS bigint[]
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
@@ -294,7 +296,7 @@ BEGIN
     IF v_jobs IS NULL THEN
         RETURN '{}';
     END IF;
-    PERFORM windlass.settle(v_jobs, NULL, NULL, p_kind);
+    PERFORM windlass.settle(v_jobs, NULL, NULL, windlass.shown_as(p_kind, NULL, NULL));
     RETURN v_jobs;
 END $$;
 

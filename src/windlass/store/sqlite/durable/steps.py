@@ -39,28 +39,13 @@ def _save(tx: Transaction, worker: int, job: ClaimedJob, step: Step) -> tuple[St
     return _step(found, tx.now), added
 
 
-def find(tx: Transaction, job: int, name: str) -> Step | None:
-    """A step of a job, if it is done."""
-    found = tx.one(_SQL["step"], (job, name))
-    return None if found is None else _step(found, tx.now)
-
-
-def add(tx: Transaction, job: int, step: Step) -> Step:
-    """Write a step of a job that the caller knows to run; it is the first of its name."""
-    tx.run(_SQL["save"], (job, step.name, tx.now, None, step.attempt, step.code, step.result))
-    found = find(tx, job, step.name)
-    assert found is not None
-    return found
-
-
 def steps(connection: apsw.Connection, job: int, now: float) -> list[Step]:
     """The steps of a job, in the order in which they were written. Reads only."""
     return [_step(row, now) for row in fetch(connection, _SQL["steps"], (job,))]
 
 
 def expire(tx: Transaction, limit: int) -> int:
-    """Remove the steps, waits and signals of jobs that are gone: look at so many jobs, and go on there the
-    next time."""
+    """Remove the steps of jobs that are gone: look at so many jobs, and go on there the next time."""
     found = tx.one(_SQL["looked"])
     job, gone = int(found[0]) if found is not None else 0, 0
     for _ in range(limit):
@@ -70,8 +55,7 @@ def expire(tx: Transaction, limit: int) -> int:
             break
         job, there = following
         if not there:
-            for forget in ("forget", "forget_waits", "forget_signals"):
-                tx.run(_SQL[forget], (job,))
+            tx.run(_SQL["forget"], (job,))
             gone += 1
     tx.run(_SQL["look"], (job,))
     return gone

@@ -238,38 +238,13 @@ CREATE TABLE windlass_step_look (
 ) STRICT;
 INSERT INTO windlass_step_look VALUES (1, 0);
 
--- What jobs wait for, until they have it or its time is over: then it is a step [W2]. name: that of the step.
--- claim: the one under which the handler asked last. suspended: its job was put off for this, and waits for it
--- as long as it is scheduled. until: NULL is for ever. shape: the JSON schema of what it waits for.
-CREATE TABLE windlass_wait (
-    no        INTEGER PRIMARY KEY AUTOINCREMENT,
-    job       INTEGER NOT NULL,
-    name      TEXT NOT NULL,
-    signal    TEXT NOT NULL,
-    claim     INTEGER NOT NULL,
-    suspended INTEGER NOT NULL DEFAULT 0,
-    at        REAL NOT NULL,
-    until     REAL,
-    shape     TEXT,
-    UNIQUE (job, name)
+-- When jobs with `expires` have waited too long [E8]. The deadline itself is in their options, until somebody
+-- has begun them. Rows of jobs that have ended in time stay until then.
+CREATE TABLE windlass_expiry (
+    job INTEGER PRIMARY KEY,
+    at  REAL NOT NULL
 ) STRICT;
-
--- Signals that no wait has taken yet, in the order in which they were sent.
-CREATE TABLE windlass_signal (
-    no    INTEGER PRIMARY KEY AUTOINCREMENT,
-    job   INTEGER NOT NULL,
-    name  TEXT NOT NULL,
-    at    REAL NOT NULL,
-    value TEXT NOT NULL
-) STRICT;
-CREATE INDEX windlass_signal_job ON windlass_signal (job, name, no);
-
--- Addresses that may send one signal and have done so, until they would be of no use any more.
-CREATE TABLE windlass_signal_once (
-    token TEXT PRIMARY KEY,
-    until REAL NOT NULL
-) STRICT, WITHOUT ROWID;
-CREATE INDEX windlass_signal_once_until ON windlass_signal_once (until);
+CREATE INDEX windlass_expiry_at ON windlass_expiry (at);
 
 CREATE TABLE windlass_worker (
     id         INTEGER PRIMARY KEY,
@@ -468,7 +443,10 @@ CREATE TABLE windlass_schedule (
     last_at    REAL,
     last_job   INTEGER,
     skipped    INTEGER NOT NULL DEFAULT 0,
-    error      TEXT
+    error      TEXT,
+    live       INTEGER NOT NULL DEFAULT 0,  -- made or changed at run time
+    declared   TEXT,                        -- JSON: the NewSchedule of the code
+    declared_at REAL
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX windlass_schedule_due ON windlass_schedule (next_at) WHERE NOT paused AND next_at IS NOT NULL;
 CREATE INDEX windlass_schedule_last ON windlass_schedule (last_at) WHERE NOT paused;

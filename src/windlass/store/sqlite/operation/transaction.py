@@ -8,7 +8,9 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 import apsw
+import msgspec
 
+from windlass.core.expiry import deadline
 from windlass.store import unknown_tasks
 from windlass.store.records import DEFAULT_OPTIONS, EnqueueStatus, NewJob, Receipt
 from windlass.store.settings import StoreSettings
@@ -35,6 +37,7 @@ class Inserts:
         self._now = now
         self._rows: list[Bindings] = []
         self._keys: list[Bindings] = []
+        self._deadlines: list[Bindings] = []
         self._runs: list[tuple[int, int]] = []  # the first number and id of each run of neighbours
         self._next = 0  # the number of the next job; 0: not looked up yet
         self._neighbour = 0  # the position that would continue the last run
@@ -58,11 +61,14 @@ class Inserts:
             if run_at is not None and run_at <= now:
                 run_at = None
             pos, state, status, gate = self._place(new, lane, run_at)
+            kept = unknown_tasks.since(options, None)  # for the store to say, not for a producer
+            if options.expires is not None:
+                at = deadline(now, run_at, options.expires)
+                kept = msgspec.structs.replace(kept, expires_at=at)
+                self._deadlines.append((pos, at))
             if options.after:
                 run_at = None  # for `after` to write, once nothing is left to wait for [P12]
-            text = options_json(
-                unknown_tasks.since(options, None)
-            )  # for the store to say, not for a producer
+            text = options_json(kept)
             if options.unique_key is not None:
                 self._keys.append((options.unique_key, pos))
         number = self._next or self._first_number()
@@ -116,6 +122,9 @@ class Inserts:
         self._connection.executemany(_SQL["insert"], inserts)
         if self._keys:
             self._connection.executemany(_SQL["insert_key"], self._keys)
+        if self._deadlines:
+            self._connection.executemany(_SQL["insert_deadline"], self._deadlines)
+            self._deadlines = []
         self._rows, self._keys, self._runs, self._neighbour = [], [], [], 0
 
 

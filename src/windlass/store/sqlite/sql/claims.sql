@@ -5,19 +5,20 @@
 SELECT 1 FROM windlass_worker WHERE id = ? AND alive;
 
 -- =heads  lanes that have something to give, and since when their first job waits; whether their queue is
--- bounded, whether any task has a limit, and whether anybody has a pass of a budget
+-- bounded, whether any task has a limit, whether anybody has a pass of a budget, and whether any job expires
 SELECT l.id, l.queue, l.priority,
        (SELECT j.touched_at FROM windlass_job j
         WHERE j.pos > (l.id << 44 | l.hi) AND j.pos < (l.id + 1) << 44 ORDER BY j.pos LIMIT 1),
        q.concurrency IS NOT NULL OR q.governor,
        EXISTS (SELECT 1 FROM windlass_task WHERE concurrency IS NOT NULL OR key_concurrency IS NOT NULL),
-       EXISTS (SELECT 1 FROM windlass_pass WHERE gate >= 'budget:' AND gate < 'budget;')
+       EXISTS (SELECT 1 FROM windlass_pass WHERE gate >= 'budget:' AND gate < 'budget;'),
+       EXISTS (SELECT 1 FROM windlass_expiry WHERE at <= ?1)
 
 -- :heads  of these queues
 {heads}
 FROM windlass_lane l JOIN windlass_queue q ON q.name = l.queue
-WHERE l.queue IN (SELECT value FROM json_each(?1)) AND l.ready > 0 AND NOT q.paused
-  AND (q.cool_until <= ?2 OR q.cool_until > ?2 + q.cool_cap + 1);
+WHERE l.queue IN (SELECT value FROM json_each(?2)) AND l.ready > 0 AND NOT q.paused
+  AND (q.cool_until <= ?1 OR q.cool_until > ?1 + q.cool_cap + 1);
 
 -- :all_heads  of all queues, for who serves many
 {heads}

@@ -18,6 +18,9 @@ INSERT INTO windlass_insert (number, lo, n, at) VALUES (?, ?, ?, ?);
 INSERT INTO windlass_ended (queue, task, state, n) VALUES (?, ?, ?, ?)
 ON CONFLICT DO UPDATE SET n = n + excluded.n;
 
+-- :insert_deadline
+INSERT INTO windlass_expiry (job, at) VALUES (?, ?);
+
 -- :insert_key
 INSERT INTO windlass_unique (key, job) VALUES (?, ?);
 

@@ -80,8 +80,11 @@ SELECT coalesce(sum(n), 0) FROM windlass_ended WHERE state = 4;
 
 -- :miscounts  what has ended and is there, against what was counted: of all jobs, for an operator alone
 SELECT s.queue, s.task, s.state, coalesce(e.n, 0), s.n
-FROM (SELECT l.queue, j.task, j.state, count(*) AS n FROM windlass_job j JOIN windlass_lane l ON l.id = j.lane
-      WHERE j.state IN (4, 5, 6) GROUP BY l.queue, j.task, j.state) s
+FROM (SELECT l.queue, j.task,
+             CASE WHEN j.state = 6 AND j.reason LIKE 'expired after %' THEN 11 ELSE j.state END AS state,
+             count(*) AS n
+      FROM windlass_job j JOIN windlass_lane l ON l.id = j.lane
+      WHERE j.state IN (4, 5, 6) GROUP BY 1, 2, 3) s
 LEFT JOIN windlass_ended e USING (queue, task, state)
 WHERE s.n > coalesce(e.n, 0) ORDER BY s.queue, s.task, s.state;
 

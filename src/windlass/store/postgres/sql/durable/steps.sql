@@ -36,8 +36,8 @@ END $$;
 
 -- ==== Forgetting ====
 
--- One bounded step: removes the steps, waits and signals of jobs that the store no longer knows. Looks at up
--- to p_limit jobs, and goes on there the next time. Returns how many jobs it removed them of.
+-- One bounded step: removes the steps of jobs that the store no longer knows. Looks at up to p_limit jobs,
+-- and goes on there the next time. Returns how many jobs' steps it removed.
 -- Callers: expire, which holds ACCESS SHARE on claim, so that its snapshot is younger than any rotation that
 -- moved a job. May call: worker. Lock: the row that says how far it has come, without waiting.
 CREATE OR REPLACE FUNCTION windlass.expire_steps(p_limit int) RETURNS int
@@ -55,21 +55,14 @@ BEGIN
     END IF;
     v_job := v_from;
     LOOP
-        SELECT min(x.job) INTO v_job
-          FROM ((SELECT s.job FROM windlass.step s WHERE s.job > v_job ORDER BY s.job LIMIT 1)
-                UNION ALL
-                (SELECT w.job FROM windlass.wait w WHERE w.job > v_job ORDER BY w.job LIMIT 1)
-                UNION ALL
-                (SELECT g.job FROM windlass.signal g WHERE g.job > v_job ORDER BY g.job LIMIT 1)) AS x;
-        EXIT WHEN v_job IS NULL OR v_seen >= p_limit;
+        SELECT s.job INTO v_job FROM windlass.step s WHERE s.job > v_job ORDER BY s.job LIMIT 1;
+        EXIT WHEN NOT FOUND OR v_seen >= p_limit;
         v_seen := v_seen + 1;
         IF (SELECT x.state FROM windlass.standing_of(v_job) AS x) IS NULL THEN
             v_gone := v_gone || v_job;
         END IF;
     END LOOP;
     DELETE FROM windlass.step s WHERE s.job = ANY (v_gone);
-    DELETE FROM windlass.wait w WHERE w.job = ANY (v_gone);
-    DELETE FROM windlass.signal g WHERE g.job = ANY (v_gone);
     UPDATE windlass.step_look k SET job = coalesce(v_job - 1, 0) WHERE v_from > 0 OR v_seen > 0;
     RETURN cardinality(v_gone);
 END $$;

@@ -498,7 +498,7 @@ BEGIN
 END $$;
 
 -- The jobs of a claim without those at the given places; all NULL where none is left.
--- Callers: claim_tokens, claim_gated. May call: worker. Lock: none.
+-- Callers: claim_tokens, claim_gated, claim_expired. May call: worker. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.claim_without(
     p_places int[], INOUT seqs bigint[], INOUT ids bigint[], INOUT tasks text[], INOUT payloads text[],
     INOUT options text[], INOUT attempts smallint[], INOUT deaths smallint[], INOUT enqueued float8[],

@@ -16,20 +16,10 @@ SELECT job FROM windlass_step_look;
 -- :look
 UPDATE windlass_step_look SET job = ?;
 
--- :next  the next job that has steps, waits or signals, and whether it is still there
+-- :next  the next job that has steps, and whether it is still there
 SELECT s.job, EXISTS (SELECT 1 FROM windlass_job j WHERE j.id = s.job)
            OR EXISTS (SELECT 1 FROM windlass_job j WHERE j.pos = s.job AND j.id IS NULL)
-FROM (SELECT min(job) AS job FROM (
-    SELECT min(job) AS job FROM windlass_step WHERE job > ?1
-    UNION ALL SELECT min(job) FROM windlass_wait WHERE job > ?1
-    UNION ALL SELECT min(job) FROM windlass_signal WHERE job > ?1)) s
-WHERE s.job IS NOT NULL;
+FROM windlass_step s WHERE s.job > ? ORDER BY s.job LIMIT 1;
 
 -- :forget
 DELETE FROM windlass_step WHERE job = ?;
-
--- :forget_waits
-DELETE FROM windlass_wait WHERE job = ?;
-
--- :forget_signals
-DELETE FROM windlass_signal WHERE job = ?;

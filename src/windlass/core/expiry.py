@@ -1,0 +1,29 @@
+"""When a job has waited too long [E8]. It waits from its enqueue, or from its run_at where that is later:
+time before it may run at all is not waiting. Once a worker has begun it, it does not expire any more.
+
+PostgreSQL says the same in `sql/durable/expiry.sql`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from windlass.core.states import Kind
+
+NOT_BEGUN: Final = frozenset({Kind.UNKNOWN, Kind.RELEASED})
+"""Ends of claims after which a job may still expire: nobody has begun it, unless its outcome says so."""
+
+_UNITS: Final = (("d", 86400.0), ("h", 3600.0), ("m", 60.0))
+
+
+def deadline(now: float, run_at: float | None, expires: float) -> float:
+    """When a new job expires, if nobody has begun it by then."""
+    return max(now, now if run_at is None else run_at) + expires
+
+
+def expired_reason(expires: float) -> str:
+    """What is said of a job that has expired."""
+    for unit, span in _UNITS:
+        if expires >= span and expires % span == 0:
+            return f"expired after {expires / span:g} {unit}: it waited longer than that"
+    return f"expired after {expires:g} s: it waited longer than that"
