@@ -31,6 +31,11 @@ FIGURES: Final = (
     Figure("drain_two", "rate", "Drain, two processes", "jobs/s"),
     Figure("keyed", "rate", "Drain, 100 keys, one job of each at a time", "jobs/s"),
     Figure("chain", "rate", "Drain, one key, one job at a time", "jobs/s"),
+    Figure("durable_steps", "rate", "Workflows of 3 steps, one process", "workflows/s"),
+    Figure("durable_long_steps", "steps_rate", "Steps, in workflows of 100, one process", "steps/s"),
+    Figure("durable_long_steps", "bytes", "Database of a step", "bytes/step", more_is_better=False),
+    Figure("durable_long_steps", "wal_bytes", "WAL of a step", "bytes/step", more_is_better=False),
+    Figure("durable_long_steps", "cpu_us", "CPU of a step, all processes", "µs/step", more_is_better=False),
     Figure("pick_up", "p50_ms", "Pick-up at 200/s, median", "ms", more_is_better=False),
     Figure("pick_up", "p99_ms", "Pick-up at 200/s, 99th percentile", "ms", more_is_better=False),
     Figure("sustained", "rate", "Sustained", "jobs/s"),
@@ -126,6 +131,8 @@ def aims(found: dict[str, Any]) -> Iterator[Aim]:
         ("drain_one", "rate", 5.0),
         ("pinned", "last_third", 5.0),
         ("bulk", "bulk", 2.0),
+        ("durable_steps", "rate", 3.0),
+        ("durable_long_steps", "steps_rate", 3.0),
     ):
         each = figure(scenario, key)
         ours, other = value(found, scenario, key, OURS), best(found, each)

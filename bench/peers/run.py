@@ -16,7 +16,17 @@ from typing import Any, Final
 from bench.machine import machine
 from bench.peers.plan import Plan
 from bench.peers.program import Program
-from bench.peers.scenarios import backlog, drain, enqueue, idle, killed, pick_up, restarted, sustained
+from bench.peers.scenarios import (
+    backlog,
+    drain,
+    durable,
+    enqueue,
+    idle,
+    killed,
+    pick_up,
+    restarted,
+    sustained,
+)
 from bench.peers.subjects import SUBJECTS, Subject
 from bench.peers.venvs import interpreter
 from bench.servers import POSTGRESQL, REDIS, ROOT, Servers, started
@@ -63,6 +73,9 @@ def scenarios(plan: Plan) -> Iterator[Scenario]:
     def keyed(subject: Subject) -> bool:
         return bool(subject.keyed) and some(subject)
 
+    def durably(subject: Subject) -> bool:
+        return subject.steps > 0 and some(subject)
+
     def windlass(subject: Subject) -> bool:
         return subject.name == "windlass"
 
@@ -73,6 +86,9 @@ def scenarios(plan: Plan) -> Iterator[Scenario]:
     for kind in ("keyed", "chain"):
         measure = functools.partial(drain.keyed, kind=kind)
         yield Scenario(kind, measure, plan.rounds, keyed)
+    for kind in durable.STEPS:
+        measure = functools.partial(durable.workflows, kind=kind)
+        yield Scenario(f"durable_{kind}", measure, plan.rounds, durably)
     yield Scenario("pick_up", pick_up.latency, plan.rounds, most)
     yield Scenario("sustained", sustained.free, plan.long_rounds, most)
     yield Scenario("pinned", sustained.pinned, plan.long_rounds, on_postgresql)

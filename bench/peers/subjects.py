@@ -27,6 +27,9 @@ class Subject:
     keyed: Mapping[str, int] = field(default_factory=dict)
     """Guesses at the jobs a second of the kinds "keyed" and "chain", where it has keys."""
 
+    steps: int = 0
+    """A guess at the steps a second that one process runs, where it has steps."""
+
     program: str = ""
     """Whose program it is run by, where that is not its own."""
 
@@ -46,14 +49,14 @@ class Subject:
 
 FAST_KEYS: Final = {"keyed": 10_000, "chain": 1_000}
 SUBJECTS: Final = (
-    Subject("windlass", "Windlass", POSTGRESQL, 60_000, enqueues=100_000, keyed=FAST_KEYS),
+    Subject("windlass", "Windlass", POSTGRESQL, 60_000, enqueues=100_000, keyed=FAST_KEYS, steps=8_000),
     Subject("awa", "Awa", POSTGRESQL, 5_000, enqueues=20_000),
     Subject("pgqueuer", "PgQueuer", POSTGRESQL, 4_000, enqueues=20_000, keyed={"keyed": 500, "chain": 20}),
     Subject(
         "procrastinate", "Procrastinate", POSTGRESQL, 300, enqueues=4_000, keyed={"keyed": 300, "chain": 100}
     ),
-    Subject("absurd", "Absurd", POSTGRESQL, 700, enqueues=2_000),
-    Subject("dbos", "DBOS", POSTGRESQL, 400, enqueues=500, keyed={"keyed": 300, "chain": 20}),
+    Subject("absurd", "Absurd", POSTGRESQL, 700, enqueues=2_000, steps=1_500),
+    Subject("dbos", "DBOS", POSTGRESQL, 400, enqueues=500, keyed={"keyed": 300, "chain": 20}, steps=800),
     Subject("skip_locked", "by hand: SKIP LOCKED", POSTGRESQL, 10_000, library=False, enqueues=60_000),
     Subject("raw_insert", "raw inserts", POSTGRESQL, 0, library=False, enqueues=100_000),
     Subject("dramatiq", "Dramatiq", REDIS, 3_000, enqueues=3_000),
@@ -77,6 +80,7 @@ SUBJECTS: Final = (
         40_000,
         enqueues=100_000,
         keyed=FAST_KEYS,
+        steps=8_000,
         program="windlass",
     ),
     Subject("huey", "Huey", SQLITE, 3_000, enqueues=1_000),

@@ -11,7 +11,8 @@ subclasses `Peer` and ends with `bench_kit.main(ThePeer)`. This module needs the
     peer.py work [--processes P] [--slots S]                  until SIGTERM
     peer.py left                                              → {"left": jobs not finished}
 
-Kinds of jobs: "noop", "long", and where the peer has keys "keyed" and "chain".
+Kinds of jobs: "noop", "long", where the peer has keys "keyed" and "chain", and where it has steps "steps" and
+"long_steps".
 
 The environment says where things are: BENCH_DSN (postgresql://…), BENCH_REDIS (redis://…), BENCH_FILE (a path
 for SQLite), BENCH_LEDGER (a directory), BENCH_LONG (seconds that a long job takes), BENCH_HOSTS (how often
@@ -53,6 +54,9 @@ TEXT = "x" * 100
 
 KEYS = 100
 """How many keys jobs of the kind "keyed" have, of each of which one runs at a time; "chain" has one."""
+
+STEPS = {"steps": 3, "long_steps": 100}
+"""How many steps the workflows have, one after another; each writes into the ledger and returns a number."""
 
 LONG = float(os.environ.get("BENCH_LONG", "5"))
 _pack, _count, _now = RECORD.pack_into, HEADER.pack_into, time.monotonic

@@ -27,10 +27,29 @@ async def long(job: dict[str, Any], context: absurd_sdk.AsyncTaskContext) -> Non
     bench_kit.ended(job["number"])
 
 
+async def _steps(job: dict[str, Any], context: absurd_sdk.AsyncTaskContext, kind: str) -> None:
+    async def one() -> int:
+        bench_kit.ran(job["number"])
+        return 1
+
+    for _ in range(bench_kit.STEPS[kind]):
+        await context.step("one", one)
+
+
+async def steps(job: dict[str, Any], context: absurd_sdk.AsyncTaskContext) -> None:
+    await _steps(job, context, "steps")
+
+
+async def long_steps(job: dict[str, Any], context: absurd_sdk.AsyncTaskContext) -> None:
+    await _steps(job, context, "long_steps")
+
+
 def client(connection: psycopg.AsyncConnection[Any]) -> absurd_sdk.AsyncAbsurd:
     made = absurd_sdk.AsyncAbsurd(connection, queue_name="bench")
     made.register_task("noop")(noop)
     made.register_task("long")(long)
+    made.register_task("steps")(steps)
+    made.register_task("long_steps")(long_steps)
     return made
 
 

@@ -34,8 +34,26 @@ async def long(number: int, text: str) -> None:
     bench_kit.ended(number)
 
 
+@DBOS.step()
+async def one(number: int) -> int:
+    bench_kit.ran(number)
+    return 1
+
+
+@DBOS.workflow(name="steps")
+async def steps(number: int, text: str) -> None:
+    for _ in range(bench_kit.STEPS["steps"]):
+        await one(number)
+
+
+@DBOS.workflow(name="long_steps")
+async def long_steps(number: int, text: str) -> None:
+    for _ in range(bench_kit.STEPS["long_steps"]):
+        await one(number)
+
+
 def options(number: int, kind: str) -> EnqueueOptions:
-    if kind in ("noop", "long"):
+    if kind not in ("keyed", "chain"):
         return {"queue_name": "bench", "workflow_name": kind}
     key = bench_kit.key_of(number, kind)
     return {"queue_name": "keyed", "workflow_name": "noop", "queue_partition_key": key}

@@ -12,7 +12,7 @@ from typing import Any
 
 import bench_kit
 
-from windlass import Windlass
+from windlass import Context, Windlass
 
 DATABASE = os.environ.get("BENCH_DSN") or f"sqlite:///{os.environ.get('BENCH_FILE', 'windlass.db')}"
 app = Windlass(DATABASE)
@@ -44,7 +44,31 @@ async def keyed(number: int, text: str, key: str) -> None:
     bench_kit.ran(number)
 
 
-TASKS: dict[str, Any] = {"noop": noop, "long": long, "keyed": keyed, "chain": keyed}
+async def one(number: int) -> int:
+    bench_kit.ran(number)
+    return 1
+
+
+@app.task(queue="bench", name="steps")
+async def steps(ctx: Context, number: int, text: str) -> None:
+    for _ in range(bench_kit.STEPS["steps"]):
+        await ctx.step("one", one, number)
+
+
+@app.task(queue="bench", name="long_steps")
+async def long_steps(ctx: Context, number: int, text: str) -> None:
+    for _ in range(bench_kit.STEPS["long_steps"]):
+        await ctx.step("one", one, number)
+
+
+TASKS: dict[str, Any] = {
+    "noop": noop,
+    "long": long,
+    "keyed": keyed,
+    "chain": keyed,
+    "steps": steps,
+    "long_steps": long_steps,
+}
 
 
 def arguments(number: int, kind: str) -> tuple[Any, ...]:
