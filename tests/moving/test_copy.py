@@ -20,7 +20,7 @@ from windlass import Retry, Snooze, Windlass
 from windlass.core.states import Kind, Priority, State
 from windlass.errors import AlreadyEnqueued, StoreMoved
 from windlass.store.moving.copy import Copy
-from windlass.store.records import Checkpoint, NewSchedule
+from windlass.store.records import Checkpoint, NewSchedule, Step
 
 Work = Callable[[Rig], Awaitable[Any]]
 
@@ -113,6 +113,40 @@ def test_jobs_keep_their_order_attempts_errors_keys_and_checkpoints(pair: Pair) 
             (job,) = await rig.claim(worker)
             assert job.task == task
             await rig.finish(worker, job)
+
+    pair.there.visit(check)
+
+
+def test_w1_a_job_that_sleeps_has_its_steps_there_and_goes_on_when_it_would_have_here(pair: Pair) -> None:
+    made: dict[str, int] = {}
+
+    async def fill(rig: Rig) -> None:
+        worker = await rig.worker()
+        for name in ("asleep", "dead"):
+            made[name] = (await rig.one(name)).id
+            run = await rig.run(worker, made[name])
+            await rig.store.save_step(worker, run, Step(name="plan", result='{"a":1}', code="m.plan"))
+            if name == "asleep":
+                await rig.store.save_step(worker, run, Step(name="sleep", sleep=3600.0))
+                await rig.finish(worker, run, Kind.SNOOZE, delay=3600)
+            else:
+                await rig.finish(worker, run, Kind.DEAD, error=failure())
+        await rig.store.retire(worker)
+
+    pair.here.visit(fill)
+    pair.copy("--dead")
+    ids = pair.ids()
+
+    async def check(rig: Rig) -> None:
+        plan, sleep = await rig.store.steps(ids[made["asleep"]])
+        assert (plan.name, plan.result, plan.code, plan.left) == ("plan", '{"a":1}', "m.plan", None)
+        assert sleep.left == pytest.approx(3600, abs=60)
+        asleep = await rig.look(ids[made["asleep"]])
+        assert (asleep.state, asleep.attempt) == (State.SCHEDULED, 1)
+        assert [step.name for step in await rig.store.steps(ids[made["dead"]])] == ["plan"]
+        await rig.store.retry([asleep.id])
+        run = await rig.run(await rig.worker(), asleep.id)
+        assert run.ready_at != run.enqueued_at, "the run would not look for steps"
 
     pair.there.visit(check)
 

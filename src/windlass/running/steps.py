@@ -299,7 +299,9 @@ class Steps:
             if self._kept is None:
                 self._read_at = time.monotonic()
                 job = self._job
+                # A part that runs again is a new job, with the steps of the one before it.
                 fresh = job.attempt == 1 and job.deaths == 0 and job.ready_at == job.enqueued_at
+                fresh = fresh and job.options.part is None
                 found = [] if fresh else await self._port.steps(job)
                 self._kept = {step.name: step for step in found}
             return self._kept

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -14,6 +14,7 @@ from tests.model.oracle.job import Job
 from windlass.core.parents import Standing, Step, next_step, why_dead
 from windlass.core.states import FINISHED, State
 from windlass.errors import AlreadyEnqueued, Finalizing
+from windlass.store import records
 from windlass.store.records import Checkpoint, NewJob, ParentRecord, PartOf, PartPlan, PartRecord, Plan
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ class Part:
     plan: PartPlan
     job: Job | None = None
     kept: Checkpoint | None = None
+    steps: dict[str, records.Step] = field(default_factory=dict)
     claimed: bool = False
     """Whether its job was, since it was offered."""
 
@@ -194,6 +196,7 @@ def advance(tables: Tables, parent: Parent, now: float, wanted: int = 1) -> None
                 part = next(part for part in parent.parts if part.job is None)
                 part.job, _ = tables.add(parent.job_of(part.index, part.plan), now)
                 part.job.checkpoint, part.claimed = part.kept, False
+                part.job.steps = part.steps
             case Step.FINALIZE:
                 parent.final, _ = tables.add(parent.job_of(FINAL, PartPlan("null")), now)
             case Step.SUCCEED:
@@ -221,7 +224,7 @@ def redrive(tables: Tables, parent: Parent, now: float) -> int:
     for part in again:
         if part.job is not None:
             _bury(tables, part.job)
-            part.job = None
+            part.steps, part.job = part.job.steps, None
     advance(tables, parent, now)
     return len(again) + final
 

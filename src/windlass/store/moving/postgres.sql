@@ -7,7 +7,8 @@
 -- ACCESS SHARE on claim for a job that comes after others, as in finish.
 -- jobs is a JSON array of objects: key, task; args, queue, priority, run_at, attempt (the next one, from 1),
 -- deaths, enqueued_at, options (by the names that enqueue has; timeout in seconds), errors (type, message,
--- traceback, attempt, at), checkpoint (data, done, total), after (keys of the same source), state ('dead': it
+-- traceback, attempt, at), checkpoint (data, done, total), steps (name, result, code, attempt, at, until; with
+-- `until` it is a sleep), after (keys of the same source), state ('dead': it
 -- goes to the dead letters; 'retrying'), reason, ended_at, rerun, in_turn. Queues do not judge them: somebody
 -- has accepted them already [F4]. They wait in deferred, due now or later, and promote offers them in order.
 --   SELECT * FROM windlass.import_jobs('old', '[{"key": "1", "task": "mail.send", "attempt": 3}]');
@@ -28,7 +29,7 @@ DECLARE
     c_priorities CONSTANT text[] := ARRAY['urgent', 'high', 'normal', 'low'];
     c_fields     CONSTANT text[] := ARRAY[
         'key', 'task', 'args', 'queue', 'priority', 'run_at', 'attempt', 'deaths', 'enqueued_at', 'options',
-        'errors', 'checkpoint', 'after', 'state', 'reason', 'ended_at', 'rerun', 'in_turn', 'part'];
+        'errors', 'checkpoint', 'steps', 'after', 'state', 'reason', 'ended_at', 'rerun', 'in_turn', 'part'];
     j            record;
     v_now        timestamptz := windlass.now();
     v_priority   smallint;
@@ -58,7 +59,7 @@ BEGIN
     FOR j IN
         SELECT * FROM json_to_recordset(p_jobs)
             AS x (key text, task text, args json, queue text, priority text, run_at timestamptz, attempt int,
-                  deaths int, enqueued_at timestamptz, options json, errors json, checkpoint json, after json,
+                  deaths int, enqueued_at timestamptz, options json, errors json, checkpoint json, steps json, after json,
                   state text, reason text, ended_at timestamptz, rerun json, in_turn boolean, part json)
     LOOP
         IF j.key IS NULL THEN
@@ -110,6 +111,7 @@ BEGIN
                     j.deaths, j.queue, j.task, coalesce(j.reason, 'attempts exhausted'), j.args, v_options,
                     v_errors, coalesce(v_errors -> -1 ->> 'type', ''));
             INSERT INTO windlass.ended_otherwise (job, at, kind) VALUES (job, v_now, 'dead');
+            PERFORM windlass.import_steps(job, j.steps);
             status := 'dead';
             RETURN NEXT;
             CONTINUE;
@@ -162,6 +164,7 @@ BEGIN
             PERFORM windlass.import_checkpoint(job, j.checkpoint);
         END IF;
         PERFORM windlass.note_deadlines(ARRAY[job], ARRAY[v_options::text]);
+        PERFORM windlass.import_steps(job, j.steps);
         status := 'imported';
         RETURN NEXT;
     END LOOP;
@@ -205,6 +208,20 @@ LANGUAGE sql AS $$
     VALUES (p_job, coalesce(to_timestamp((p_saved ->> 'at')::float8), windlass.now()),
             (p_saved ->> 'done')::bigint, (p_saved ->> 'total')::bigint, p_saved -> 'data');
 $$;
+
+-- Keeps the steps that a job has behind it where it comes from [W1].
+-- Callers: import_rows. May call: worker. Lock: none.
+CREATE OR REPLACE FUNCTION windlass.import_steps(p_job bigint, p_steps json) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    IF p_steps IS NOT NULL THEN
+        INSERT INTO windlass.step (job, no, at, until, attempt, name, code, result)
+        SELECT p_job, nextval('windlass.step_no'), coalesce(s.at, windlass.now()), s.until,
+               coalesce(s.attempt, 1), s.name, coalesce(s.code, ''), coalesce(s.result, 'null')
+          FROM json_to_recordset(p_steps)
+            AS s (name text, result json, code text, attempt int, at timestamptz, until timestamptz);
+    END IF;
+END $$;
 
 -- Adds a parent with its parts, in whatever state they are, and the jobs of those parts [P4]. Returns the
 -- same rows as import_jobs: first that of the parent, then those of its parts' jobs.

@@ -186,11 +186,20 @@ def _job(connection: apsw.Connection, row: tuple[Any, ...]) -> Item:
         item["errors"] = msgspec.Raw(errors.encode())
     if data is not None:
         item["checkpoint"] = _checkpoint(data, done, total, at)
+    if steps := fetch(connection, _SQL["steps"], (id,)):
+        item["steps"] = [_step(*step) for step in steps]
     if rerun is not None:
         item["rerun"] = _rerun(rerun)
     if state == 5:
         item |= {"reason": reason, "ended_at": _moment(touched_at)}
     return item
+
+
+def _step(name: str, result: str, code: str, attempt: int, at: float, until: float | None) -> Item:
+    return {
+        "name": name, "result": msgspec.Raw(result.encode()), "code": code, "attempt": attempt,
+        "at": _moment(at), "until": _moment(until),
+    }  # fmt: skip
 
 
 def _checkpoint(data: str, done: int | None, total: int | None, at: float | None) -> Item:

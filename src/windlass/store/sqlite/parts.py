@@ -72,15 +72,17 @@ def add(tx: Transaction, parent: int, plan: Iterable[PartPlan]) -> None:
 
 
 def offer(tx: Transaction, origin: Origin, count: int) -> int:
-    """Give the next parts their jobs, each with the checkpoint that it has, if it runs again."""
+    """Give the next parts their jobs, each with the checkpoint and the steps it has, if it runs again."""
     offered: list[tuple[Any, ...]] = []
     saved: list[tuple[Any, ...]] = []
     parent = origin.finalizer.parent
-    for number, span, size, data, done, goal, at in tx.all(_SQL["pending"], (parent, count)):
+    for number, span, size, data, done, goal, at, earlier in tx.all(_SQL["pending"], (parent, count)):
         job = tx.inserts.add(origin.job(number, span, size)).id
         offered.append((job, parent, number))
         if data is not None:
             saved.append((job, data, done, goal, at))
+        if earlier is not None:
+            tx.run(_SQL["hand_over_steps"], (job, earlier))
     tx.many(_SQL["offer"], offered)
     tx.many(_SQL["restore"], saved)
     return len(offered)

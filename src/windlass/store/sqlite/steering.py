@@ -18,6 +18,7 @@ from windlass.store.fields import TaskRecord, fields_of
 from windlass.store.records import CancelAnswer, DeleteAnswer, PartOf, QueueRecord, RetryAnswer
 from windlass.store.sqlite import deferred, parents, parts, rows, transitions
 from windlass.store.sqlite.deferred import settle
+from windlass.store.sqlite.durable import steps
 from windlass.store.sqlite.flow import waiting_lists
 from windlass.store.sqlite.operation.budget_rows import known
 from windlass.store.sqlite.operation.lanes import declare_queue
@@ -72,6 +73,7 @@ def _delete(tx: Transaction, row: Row | None) -> DeleteAnswer:
         transitions.remove(tx, row)
     else:
         parents.remove(tx, parent)  # it has ended, and its parts go with it
+    steps.forget(tx, row.id)
     return "deleted"
 
 

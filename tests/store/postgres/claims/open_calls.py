@@ -168,7 +168,12 @@ def calls(scene: Scene) -> dict[str, list[str]]:
         "pressure_of": [f"pressure_of('{q}')"],
         "redrive": [f"redrive({id['parent']})"],
         "retry": [f"retry({id[name]})" for name in ("dead", "later", "new", "not_after")],
-        "save_step": [f"save_step({own}, 'one', 'code', 1, '{{}}', {sleep})" for sleep in ("NULL", "60")],
+        "save_steps": [
+            f"save_steps({scene.worker}, ARRAY[{run.lane}], ARRAY[{run.claim}::bigint], ARRAY[1], "
+            f"ARRAY[{run.seq}::bigint], ARRAY[{run.id}::bigint], ARRAY['one'], ARRAY['code'], ARRAY[1], "
+            f"ARRAY['{{}}'], ARRAY[{sleep}::float8])"
+            for sleep in ("NULL", "60")
+        ],
         "set_budget": [f"""set_budget('{name}', '{{"rate": 5}}')""" for name in (q, f"{q}-b")],
         "set_parent": [f"set_parent({id['parent']}, 2)"],
         "set_queue": [

@@ -1,15 +1,18 @@
-"""Steps of jobs on PostgreSQL: one fenced call for each [W1] [C5]."""
+"""Steps of jobs on PostgreSQL: fenced calls, each of which carries the steps of many jobs [W1] [C5]."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
+import msgspec
+
 from windlass.errors import ClaimLost
 from windlass.store.postgres.connections.database import Database
+from windlass.store.postgres.durable.intake import StepIntake
 from windlass.store.postgres.outcomes import ending
-from windlass.store.records import ClaimedJob, Step
+from windlass.store.records import ClaimedJob, Fence, Step
 
 
 class Steps:
@@ -17,20 +20,22 @@ class Steps:
 
     def __init__(self, database: Database) -> None:
         self._db = database
+        self._intake = StepIntake(self._save)
 
     async def save_step(self, worker: int, job: ClaimedJob, step: Step) -> Step:
         """See Store.save_step."""
-        async with self._db.connection(self._db.deadline) as own:
-            return (await self._save(own, worker, job, step))[0]
+        return await self._intake.save(worker, job, step)
 
     @asynccontextmanager
     async def saving_step(self, worker: int, job: ClaimedJob, step: Callable[[], Step]) -> AsyncIterator[Any]:
         """See Store.saving_step."""
 
         async def end(connection: Any) -> None:
-            _, added = await self._save(connection, worker, job, step())
-            if not added:
+            (kept,) = await self._write(connection, worker, [(job, step())])
+            if kept is None:
                 raise ClaimLost(f"job {job.id} has done this step before; its transaction was rolled back")
+            if isinstance(kept, ClaimLost):
+                raise kept
 
         async with ending(self._db, end) as connection:
             yield connection
@@ -39,23 +44,51 @@ class Steps:
         """See Store.steps."""
         return [_step(row) for row in await self._db.query("steps", job)]
 
-    async def _save(self, connection: Any, worker: int, job: ClaimedJob, step: Step) -> tuple[Step, bool]:
+    async def _save(self, worker: int, steps: Sequence[tuple[ClaimedJob, Step]]) -> list[Step | ClaimLost]:
+        async with self._db.connection(self._db.deadline) as connection:
+            kept = await self._write(connection, worker, steps)
+        found: list[Step | ClaimLost] = []
+        for (job, step), written in zip(steps, kept, strict=True):
+            if written is None:  # one of this name is there: that one stands
+                found.append(next(each for each in await self.steps(job.id) if each.name == step.name))
+            else:
+                found.append(written)
+        return found
+
+    async def _write(
+        self, connection: Any, worker: int, steps: Sequence[tuple[ClaimedJob, Step]]
+    ) -> list[Step | ClaimLost | None]:
+        """What became of each step; None: one of its name is there already."""
+        places: dict[Fence, int] = {}
+        of = [places.setdefault((job.lane, job.claim, 0), len(places) + 1) for job, _ in steps]
+        fit = self._db.fit
         row = await connection.fetchrow(
-            f"SELECT * FROM {self._db.schema}.save_step($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",  # noqa: S608
+            f"SELECT * FROM {self._db.schema}.save_steps($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",  # noqa: S608
             worker,
-            job.id,
-            job.lane,
-            job.claim,
-            job.seq,
-            step.name,
-            step.code,
-            step.attempt,
-            self._db.fit(step.result),
-            step.sleep,
+            [lane for lane, _, _ in places],
+            [claim for _, claim, _ in places],
+            of,
+            [job.seq for job, _ in steps],
+            [job.id for job, _ in steps],
+            [step.name for _, step in steps],
+            [fit(step.code) for _, step in steps],
+            [step.attempt for _, step in steps],
+            [fit(step.result) for _, step in steps],
+            [step.sleep for _, step in steps],
         )
-        if row["name"] is None:
-            raise ClaimLost(f"job {job.id} is no longer held by claim {job.claim}; its step was refused")
-        return _step(row), row["added"]
+        added, refused, at = set(row["added"] or ()), set(row["refused"] or ()), row["at"].timestamp()
+        return [
+            msgspec.structs.replace(step, sleep=None, left=step.sleep, at=at)
+            if place in added
+            else _lost(job)
+            if place in refused
+            else None
+            for place, (job, step) in enumerate(steps, 1)
+        ]
+
+
+def _lost(job: ClaimedJob) -> ClaimLost:
+    return ClaimLost(f"job {job.id} is no longer held by claim {job.claim}; its step was refused")
 
 
 def _step(row: Any) -> Step:

@@ -329,8 +329,9 @@ CREATE TABLE windlass.checkpoint (
     worker bigint
 ) WITH (fillfactor = 50);
 
--- The steps of jobs [W1]: only added to. until: when a sleep is over.
-CREATE SEQUENCE windlass.step_no MINVALUE 1 NO CYCLE CACHE 1;
+-- The steps of jobs [W1]: only added to. until: when a sleep is over. step_no: each call that writes steps
+-- draws one number, and counts its steps from there.
+CREATE SEQUENCE windlass.step_no MINVALUE 1 INCREMENT BY 1000 NO CYCLE CACHE 1;
 CREATE TABLE windlass.step (
     job     bigint NOT NULL,
     no      bigint NOT NULL,
@@ -346,7 +347,7 @@ CREATE TABLE windlass.step (
 -- How far the walk over steps has come that looks for jobs which are gone.
 CREATE TABLE windlass.step_look (
     single boolean PRIMARY KEY DEFAULT true CHECK (single),
-    job    bigint NOT NULL DEFAULT 0
+    page   bigint NOT NULL DEFAULT 0
 ) WITH (fillfactor = 50);
 INSERT INTO windlass.step_look DEFAULT VALUES;
 

@@ -328,7 +328,7 @@ BEGIN
                         WHERE s.id = ANY (c.spilled) OR s.id = ANY (c.ahead_spilled))
        AND s.id < (SELECT last_value - 1000 FROM windlass.seq_set_id);
     v_full := windlass.expire_buckets(p_limit);
-    v_steps := windlass.expire_steps(p_limit);
+    v_steps := windlass.expire_steps(2 * p_limit);
     PERFORM setval('windlass.awaited'::regclass, 0, true);
     more := greatest(dead, keys, workers, parents, v_parts, v_notes, v_saved, v_full, v_deaths,
                      v_marks, v_steps) >= p_limit;

@@ -80,7 +80,7 @@ $$;
 
 -- Offers the next parts of a parent, the lowest index first [P8].
 -- Callers: advance. May call: worker. Lock: the parent's row, held by the caller; those of offer.
--- A part that had a job before goes on from what that one saved: its checkpoint passes to the new job.
+-- A part that had a job before goes on from what that one did: its checkpoint and steps pass to the new job.
 CREATE OR REPLACE FUNCTION windlass.offer_parts(p windlass.parent, p_n int) RETURNS void
 LANGUAGE plpgsql SET enable_sort = off SET jit = off AS $$
 DECLARE
@@ -97,6 +97,10 @@ BEGIN
     v_new := windlass.offer_part_jobs(p, v_options);
     UPDATE windlass.checkpoint k SET job = u.new FROM unnest(v_old, v_new) AS u (old, new)
      WHERE k.job = u.old;
+    IF array_remove(v_old, NULL) <> '{}' THEN
+        UPDATE windlass.step s SET job = u.new FROM unnest(v_old, v_new) AS u (old, new)
+         WHERE s.job = u.old;
+    END IF;
     UPDATE windlass.part t SET state = 'out', job = u.job, attempt = 1, claimed = false
       FROM unnest(v_indexes, v_new) AS u (index, job) WHERE t.parent = p.id AND t.index = u.index;
     UPDATE windlass.parent x

@@ -57,15 +57,17 @@ BEGIN
     LOOP
         v_answer := windlass.cancel_parent(delete.job);
         IF v_answer = 'finished' THEN
-            PERFORM windlass.drop_parent(delete.job);
+            PERFORM windlass.drop_parent(delete.job), windlass.drop_steps(ARRAY[delete.job]);
             RETURN 'deleted';
         ELSIF v_answer IS NOT NULL THEN
             RETURN v_answer;
         ELSIF windlass.end_waiting(job, 'deleted') THEN
+            PERFORM windlass.drop_steps(ARRAY[delete.job]);
             RETURN 'deleted';
         END IF;
         DELETE FROM windlass.dead d WHERE d.id = delete.job;
         IF FOUND THEN
+            PERFORM windlass.drop_steps(ARRAY[delete.job]);
             RETURN 'deleted';
         END IF;
         SELECT * INTO p FROM windlass.locate(delete.job);
@@ -73,6 +75,7 @@ BEGIN
             -- It has ended, so no claim will ever look at this row again.
             DELETE FROM windlass.ready r WHERE r.lane = (p.ready).lane AND r.seq = (p.ready).seq;
             IF FOUND THEN
+                PERFORM windlass.drop_steps(ARRAY[delete.job]);
                 RETURN 'deleted';
             END IF;
             -- A rotation has just moved it: look again.

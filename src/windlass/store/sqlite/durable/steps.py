@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import apsw
 
@@ -14,6 +14,8 @@ from windlass.store.sqlite.rows import fetch
 from windlass.store.sqlite.schema import Statements
 
 _SQL = Statements("steps")
+ROWS_PER_STEP: Final = 20
+"""How many steps are looked at for each that may be removed."""
 
 
 def save(tx: Transaction, worker: int, job: ClaimedJob, step: Step) -> Step:
@@ -44,21 +46,23 @@ def steps(connection: apsw.Connection, job: int, now: float) -> list[Step]:
     return [_step(row, now) for row in fetch(connection, _SQL["steps"], (job,))]
 
 
+def forget(tx: Transaction, job: int) -> int:
+    """Remove the steps of a job that is gone; how many."""
+    return tx.run(_SQL["forget"], (job,))
+
+
 def expire(tx: Transaction, limit: int) -> int:
-    """Remove the steps of jobs that are gone: look at so many jobs, and go on there the next time."""
+    """Remove the steps of jobs that are gone; how many. Looks at some rows, and goes on there the next time.
+    Those that are younger than the retention are passed over."""
     found = tx.one(_SQL["looked"])
-    job, gone = int(found[0]) if found is not None else 0, 0
-    for _ in range(limit):
-        following = tx.one(_SQL["next"], (job,))
-        if following is None:
-            job = 0
-            break
-        job, there = following
-        if not there:
-            tx.run(_SQL["forget"], (job,))
-            gone += 1
-    tx.run(_SQL["look"], (job,))
-    return gone
+    last = tx.one(_SQL["last"])
+    if found is None or last is None or last[0] is None:
+        return 0
+    start = found[0] if found[0] < last[0] else 0
+    end = start + ROWS_PER_STEP * limit
+    tx.run(_SQL["look"], (end,))
+    gone = tx.all(_SQL["gone"], (start, end, tx.now - tx.settings.retention))
+    return sum(forget(tx, job) for (job,) in gone)
 
 
 def _step(row: tuple[Any, ...], now: float) -> Step:

@@ -234,7 +234,7 @@ CREATE TABLE windlass_step (
 -- How far the walk over steps has come that looks for jobs which are gone.
 CREATE TABLE windlass_step_look (
     single INTEGER PRIMARY KEY CHECK (single = 1),
-    job    INTEGER NOT NULL
+    step   INTEGER NOT NULL                 -- its rowid
 ) STRICT;
 INSERT INTO windlass_step_look VALUES (1, 0);
 
@@ -333,8 +333,10 @@ CREATE TABLE windlass_part (
     data    TEXT,                           -- the checkpoint it ended with, if not well
     goal    INTEGER,                        -- its total
     at      REAL,
+    earlier INTEGER,                        -- the job whose steps the next one takes over
     PRIMARY KEY (parent, number)
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX windlass_part_earlier ON windlass_part (earlier) WHERE earlier IS NOT NULL;
 CREATE INDEX windlass_part_open ON windlass_part (parent, state, number) WHERE state <> 4;
 CREATE INDEX windlass_part_waiting ON windlass_part (parent, job) WHERE state = 1 AND claimed = 0;
 

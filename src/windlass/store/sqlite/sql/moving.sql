@@ -50,6 +50,9 @@ UNION ALL SELECT 'waiting', count(*) FROM windlass_parent WHERE finished_at IS N
    AND EXISTS (SELECT 1 FROM windlass_after a WHERE a.job = coalesce(j.id, j.pos))
  ORDER BY j.number LIMIT ?;
 
+-- :steps  of a job, in their order
+SELECT name, result, code, attempt, at, until FROM windlass_step WHERE job = ? ORDER BY rowid;
+
 -- :edges
 SELECT {key}, a.run_at FROM windlass_after a
   JOIN windlass_job j

@@ -6,13 +6,17 @@
 INSERT INTO windlass_part (parent, number, state, size, span) VALUES (?, ?, 0, ?, ?);
 
 -- :pending  the next to be offered, the lowest index first
-SELECT number, span, size, data, done, goal, at FROM windlass_part
+SELECT number, span, size, data, done, goal, at, earlier FROM windlass_part
 WHERE parent = ? AND state = 0 AND state <> 4 ORDER BY number LIMIT ?;
 
 -- :offer  what it has saved before is its job's checkpoint from now on
 UPDATE windlass_part
-SET state = 1, job = ?, claimed = 0, attempt = 0, error = NULL, data = NULL, goal = NULL, at = NULL
+SET state = 1, job = ?, claimed = 0, attempt = 0, error = NULL, data = NULL, goal = NULL, at = NULL,
+    earlier = NULL
 WHERE parent = ? AND number = ?;
+
+-- :hand_over_steps  those of a part's last job are those of its next one
+UPDATE windlass_step SET job = ? WHERE job = ?;
 
 -- :waiting  how many that were offered nobody has claimed yet
 SELECT count(*) FROM windlass_part WHERE parent = ? AND state = 1 AND claimed = 0;
@@ -47,7 +51,8 @@ SELECT number, state, job FROM windlass_part INDEXED BY windlass_part_open
 WHERE parent = ? AND state IN (5, 6) AND state <> 4;
 
 -- :again
-UPDATE windlass_part SET state = 0, job = NULL, attempt = 0, error = NULL WHERE parent = ? AND number = ?;
+UPDATE windlass_part SET state = 0, earlier = job, job = NULL, attempt = 0, error = NULL
+WHERE parent = ? AND number = ?;
 
 -- :run_by  whichever part a job with unreadable options runs; looks at all that are open
 SELECT parent, number FROM windlass_part WHERE state = 1 AND state <> 4 AND job = ?;

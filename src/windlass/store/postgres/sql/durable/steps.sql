@@ -2,69 +2,96 @@
 
 -- ==== Writing ====
 
--- Makes a step of a job durable, fenced by worker and claim [C5], and returns it as it stands: where one of
--- this name is there already, that one. All NULL: the claim is not the worker's, or the job has ended.
--- p_sleep: it is a sleep, which lasts so many seconds from now on. remaining: the seconds left of a sleep.
+-- Makes steps of jobs durable, fenced by worker and claim [C5]. Of each step: p_of says which of the claims
+-- its job is of, p_sleeps that it is a sleep, which lasts so many seconds from now on. added: the places, from
+-- 1, of those that were written. refused: of those whose claim is not the worker's, or whose job has ended;
+-- the others were there already, and stand. at: when they were written.
 -- Callers: the store, also inside a handler's own transaction. May call: worker. Lock: the life row FOR KEY
 -- SHARE, see worker_fence; a second writer of the same step waits for the first, and both are of one worker.
-CREATE OR REPLACE FUNCTION windlass.save_step(
-    p_worker bigint, p_job bigint, p_lane int, p_claim bigint, p_seq bigint, p_name text, p_code text,
-    p_attempt int, p_result text, p_sleep float8,
-    OUT name text, OUT result json, OUT code text, OUT attempt smallint, OUT remaining float8,
-    OUT at timestamptz, OUT added boolean)
+-- That a claim holds a job is looked up once for each claim; step_no has room for the steps of a call.
+CREATE OR REPLACE FUNCTION windlass.save_steps(
+    p_worker bigint, p_lanes int[], p_claims bigint[], p_of int[], p_seqs bigint[], p_jobs bigint[],
+    p_names text[], p_codes text[], p_attempts int[], p_results text[], p_sleeps float8[],
+    OUT added int[], OUT refused int[], OUT at timestamptz)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
 DECLARE
-    v_until timestamptz := CASE WHEN p_sleep IS NOT NULL THEN windlass.in_seconds(p_sleep) END;
+    v_left int8multirange[] := '{}';
+    v_one  int8multirange;
+    v_no   bigint;
 BEGIN
     PERFORM windlass.worker_fence(p_worker, true);
-    PERFORM FROM windlass.claim c
-      WHERE c.lane = p_lane AND c.id = p_claim AND c.worker = p_worker
-        AND windlass.unfinished(c.id, c.seqs) @> p_seq;
-    IF NOT FOUND THEN
-        RETURN;
+    FOR i IN 1 .. cardinality(p_claims) LOOP
+        SELECT windlass.unfinished(c.id, c.seqs) INTO v_one FROM windlass.claim c
+         WHERE c.lane = p_lanes[i] AND c.id = p_claims[i] AND c.worker = p_worker;
+        v_left := v_left || coalesce(v_one, '{}');
+    END LOOP;
+    at := windlass.now();
+    v_no := nextval('windlass.step_no');
+    WITH written AS (
+        INSERT INTO windlass.step AS s (job, no, at, until, attempt, name, code, result)
+        SELECT u.job, v_no + u.place, save_steps.at,
+               CASE WHEN u.sleep IS NOT NULL THEN windlass.in_seconds(u.sleep) END, u.attempt, u.name, u.code,
+               u.result::json
+          FROM unnest(p_of, p_seqs, p_jobs, p_names, p_codes, p_attempts, p_results, p_sleeps)
+               WITH ORDINALITY AS u (of, seq, job, name, code, attempt, result, sleep, place)
+         WHERE v_left[u.of] @> u.seq
+        ON CONFLICT DO NOTHING RETURNING s.no)
+    SELECT array_agg(w.no - v_no) INTO added FROM written w;
+    IF coalesce(cardinality(added), 0) < cardinality(p_jobs) THEN
+        refused := ARRAY(SELECT u.place FROM unnest(p_of, p_seqs) WITH ORDINALITY AS u (of, seq, place)
+                          WHERE NOT v_left[u.of] @> u.seq);
     END IF;
-    INSERT INTO windlass.step AS s (job, no, at, until, attempt, name, code, result)
-    VALUES (p_job, nextval('windlass.step_no'), windlass.now(), v_until, p_attempt, p_name, p_code,
-            p_result::json)
-    ON CONFLICT DO NOTHING;
-    added := FOUND;
-    SELECT s.name, s.result, s.code, s.attempt, date_part('epoch', s.until - windlass.now()), s.at
-      INTO name, result, code, attempt, remaining, at
-      FROM windlass.step s WHERE s.job = p_job AND s.name = p_name;
 END $$;
 
 -- ==== Forgetting ====
 
--- One bounded step: removes the steps of jobs that the store no longer knows. Looks at up to p_limit jobs,
--- and goes on there the next time. Returns how many jobs' steps it removed.
+-- Removes the steps of jobs that are gone; returns how many.
+-- Callers: delete, expire_steps. May call: worker. Lock: the rows, which nobody else changes.
+CREATE OR REPLACE FUNCTION windlass.drop_steps(p_jobs bigint[]) RETURNS int
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+DECLARE
+    v_gone int;
+BEGIN
+    DELETE FROM windlass.step s WHERE s.job = ANY (p_jobs);
+    GET DIAGNOSTICS v_gone = ROW_COUNT;
+    RETURN v_gone;
+END $$;
+
+-- One bounded step: removes the steps of jobs that the store no longer knows. Reads p_pages pages of the table
+-- and goes on there the next time. A step that is younger than the retention is passed over: its job is there,
+-- or was deleted with its steps. Of the others those that sleep are known at once, and the rest are looked up. A
+-- part that is to run again has its last job's. Returns how many steps it removed.
 -- Callers: expire, which holds ACCESS SHARE on claim, so that its snapshot is younger than any rotation that
 -- moved a job. May call: worker. Lock: the row that says how far it has come, without waiting.
-CREATE OR REPLACE FUNCTION windlass.expire_steps(p_limit int) RETURNS int
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
-SET jit = off AS $$
+CREATE OR REPLACE FUNCTION windlass.expire_steps(p_pages int) RETURNS int
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     v_from bigint;
-    v_job  bigint;
-    v_gone bigint[] := '{}';
-    v_seen int := 0;
+    v_ends bigint;
+    v_gone bigint[];
 BEGIN
-    SELECT k.job INTO v_from FROM windlass.step_look k FOR UPDATE SKIP LOCKED;
+    SELECT k.page INTO v_from FROM windlass.step_look k FOR UPDATE SKIP LOCKED;
     IF NOT FOUND THEN
         RETURN 0;
     END IF;
-    v_job := v_from;
-    LOOP
-        SELECT s.job INTO v_job FROM windlass.step s WHERE s.job > v_job ORDER BY s.job LIMIT 1;
-        EXIT WHEN NOT FOUND OR v_seen >= p_limit;
-        v_seen := v_seen + 1;
-        IF (SELECT x.state FROM windlass.standing_of(v_job) AS x) IS NULL THEN
-            v_gone := v_gone || v_job;
-        END IF;
-    END LOOP;
-    DELETE FROM windlass.step s WHERE s.job = ANY (v_gone);
-    UPDATE windlass.step_look k SET job = coalesce(v_job - 1, 0) WHERE v_from > 0 OR v_seen > 0;
-    RETURN cardinality(v_gone);
+    v_ends := pg_relation_size('windlass.step') / current_setting('block_size')::bigint;
+    IF v_ends = 0 THEN
+        RETURN 0;
+    END IF;
+    v_from := CASE WHEN v_from < v_ends THEN v_from ELSE 0 END;
+    v_gone := ARRAY(
+        SELECT o.job
+          FROM (SELECT DISTINCT s.job FROM windlass.step s
+                 WHERE s.ctid >= format('(%s,0)', v_from)::tid
+                   AND s.ctid < format('(%s,0)', v_from + p_pages)::tid
+                   AND s.at < windlass.now() - make_interval(
+                           secs => (SELECT m.retention FROM windlass.meta m WHERE m.single)) OFFSET 0) AS o
+         WHERE NOT EXISTS (SELECT FROM windlass.deferred d WHERE d.id = o.job OFFSET 0)
+           AND (SELECT x.state FROM windlass.standing_of(o.job) AS x) IS NULL
+           AND NOT EXISTS (SELECT FROM windlass.part t WHERE t.job = o.job OFFSET 0));
+    UPDATE windlass.step_look k SET page = v_from + p_pages;
+    RETURN CASE WHEN v_gone = '{}' THEN 0 ELSE windlass.drop_steps(v_gone) END;
 END $$;
 
 -- ==== Statements that the store sends ====

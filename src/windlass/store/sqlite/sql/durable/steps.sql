@@ -11,15 +11,21 @@ SELECT name, result, code, attempt, until, at FROM windlass_step WHERE job = ? A
 SELECT name, result, code, attempt, until, at FROM windlass_step WHERE job = ? ORDER BY rowid;
 
 -- :looked
-SELECT job FROM windlass_step_look;
+SELECT step FROM windlass_step_look;
 
 -- :look
-UPDATE windlass_step_look SET job = ?;
+UPDATE windlass_step_look SET step = ?;
 
--- :next  the next job that has steps, and whether it is still there
-SELECT s.job, EXISTS (SELECT 1 FROM windlass_job j WHERE j.id = s.job)
-           OR EXISTS (SELECT 1 FROM windlass_job j WHERE j.pos = s.job AND j.id IS NULL)
-FROM windlass_step s WHERE s.job > ? ORDER BY s.job LIMIT 1;
+-- :last
+SELECT max(rowid) FROM windlass_step;
+
+-- :gone  of the jobs of these steps, those that are there no more; a part that is to run again has its last
+-- job's
+SELECT DISTINCT s.job FROM windlass_step s
+WHERE s.rowid > ? AND s.rowid <= ? AND s.at < ?
+  AND NOT EXISTS (SELECT 1 FROM windlass_job j WHERE j.id = s.job)
+  AND NOT EXISTS (SELECT 1 FROM windlass_job j WHERE j.pos = s.job AND j.id IS NULL)
+  AND NOT EXISTS (SELECT 1 FROM windlass_part p WHERE p.earlier = s.job);
 
 -- :forget
 DELETE FROM windlass_step WHERE job = ?;
