@@ -25,7 +25,7 @@ from windlass.core.routing import Routes
 from windlass.core.states import State
 from windlass.errors import ConfigurationError
 from windlass.handles.bulk import Jobs, job_filter
-from windlass.handles.job import Job
+from windlass.handles.job import Job, SignalAnswer
 from windlass.handles.parent import Parent
 from windlass.handles.queue import Queue, TaskSettings
 from windlass.running import loopthread
@@ -120,7 +120,23 @@ class Windlass(_Registry):
             store_handle=self._store_handle,
             decode=lambda record: decode(self._unsealed_result(record)),
             codec=self.codec,
+            producer=lambda: self._producer,
         )
+
+    def signal(
+        self, job: Job[Any] | int | str, name: str, value: Any = None, *, connection: Any = None
+    ) -> SignalAnswer:
+        """Send a job a signal, by its handle or its id; see `Job.signal` [W2]."""
+        return self._handle_of(job).signal(name, value, connection=connection)
+
+    async def asignal(
+        self, job: Job[Any] | int | str, name: str, value: Any = None, *, connection: Any = None
+    ) -> SignalAnswer:
+        """Send a job a signal, by its handle or its id; see `Job.signal` [W2]."""
+        return await self._handle_of(job).asignal(name, value, connection=connection)
+
+    def _handle_of(self, job: Job[Any] | int | str) -> Job[Any]:
+        return job if isinstance(job, Job) else self.job(job)
 
     def parent(self, id: int | str) -> Parent:
         """The handle of a job that was split into parts, from its id."""

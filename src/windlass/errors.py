@@ -27,6 +27,8 @@ WindlassError
 ├── JobFailed                   the awaited job ended dead or cancelled
 ├── ResultInvalid               the kept result does not fit the task's return annotation
 ├── StepChanged                 a saved step was made by other code than the one that asks for it [W1]
+├── SignalRefused               the job takes no signal, or not this one [W2]
+├── WaitTimedOut                the signal that a job waited for did not come in time [W2]
 ├── CodecError                  what is stored cannot be read with the app's codec
 │   └── MissingKey              it was encrypted with a key that this app does not have
 ├── RemoteError                 what a function raised in another process
@@ -206,6 +208,25 @@ class ResultInvalid(WindlassError):
 class StepChanged(WindlassError):
     """A job has done a step of this name by other code than the one that asks for its result now [W1]. Give
     the step another name, or say that the old result will do: `accepts=(…)`."""
+
+
+class SignalRefused(WindlassError):
+    """A signal was not sent [W2]. `why` is "ended" where the job has ended, "full" where it has not taken a
+    thousand that it was sent before, and "used" where the address has sent its one signal."""
+
+    def __init__(self, message: str, why: str = "ended") -> None:
+        super().__init__(message)
+        self.why = why
+
+
+class WaitTimedOut(WindlassError, TimeoutError):
+    """The signal that a job waited for did not come in time [W2]. The wait stays timed out for the job, also
+    where the signal comes later. Uncaught, it ends the job dead, without another attempt."""
+
+    def __init__(self, message: str, signal: str = "") -> None:
+        super().__init__(message)
+        self.signal = signal
+        """The name of the signal."""
 
 
 class CodecError(WindlassError):

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from windlass.store.records import (
+    Awaited,
     Checkpoint,
     ClaimedJob,
     KeptResult,
@@ -17,6 +18,7 @@ from windlass.store.records import (
     Plan,
     Step,
     TaskRecord,
+    Wait,
     WorkerInfo,
 )
 from windlass.store.sqlite import SQLiteStore
@@ -67,6 +69,9 @@ class StorePort:
 
     async def steps(self, job: ClaimedJob) -> list[Step]:
         return await self.store.steps(job.id)
+
+    async def wait_for_signal(self, job: ClaimedJob, wait: Wait) -> Awaited:
+        return await self.store.wait_for_signal(self.worker, job, wait)
 
     async def split(self, job: ClaimedJob, plan: Plan) -> None:
         await self.store.split(self.worker, 1, job, plan)

@@ -6,25 +6,28 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeAlias, TypeVar
 
 import msgspec
 
-from windlass.codec import Codec
+from windlass.codec import Codec, Purpose, seal
 from windlass.core.durations import Duration, seconds
 from windlass.core.states import State
 from windlass.errors import EnqueueError, JobFailed, JobNotFound, ResultInvalid, ResultTimeout
 from windlass.handles.details import JobDetails, job_details
 from windlass.handles.progress import JobProgress, progress_of
+from windlass.running.encoding import as_signal
 from windlass.running.stopped_clock import UNTIL_RUN, StoppedClock
 from windlass.store.records import CancelAnswer, DeleteAnswer, JobRecord, NewJob, Receipt, RetryAnswer
 
 if TYPE_CHECKING:
+    from windlass.running.producer import Producer
     from windlass.running.store_handle import StoreHandle
     from windlass.store.protocol import Store
 
 R_co = TypeVar("R_co", covariant=True)
 A = TypeVar("A", bound=str)
+SignalAnswer: TypeAlias = Literal["delivered", "kept"]
 _LONG: Final = 3600.0
 _ENDED: Final = frozenset({State.SUCCEEDED, State.DEAD, State.CANCELLED})
 
@@ -37,7 +40,7 @@ class Job(Generic[R_co]):
     for a handle made from an id alone. `str(job)` is the id, as JSON would have it.
     """
 
-    __slots__ = ("_codec", "_decode", "_store_handle", "id", "pressure", "receipt", "task")
+    __slots__ = ("_codec", "_decode", "_producer", "_store_handle", "id", "pressure", "receipt", "task")
 
     def __init__(
         self,
@@ -48,6 +51,7 @@ class Job(Generic[R_co]):
         task: str | None = None,
         receipt: Receipt | None = None,
         codec: Codec | None = None,
+        producer: Callable[[], Producer],
     ) -> None:
         self.id: Final = id
         """The job's id, an int; JSON has it as a string."""
@@ -60,6 +64,7 @@ class Job(Generic[R_co]):
         self._store_handle = store_handle
         self._decode = decode
         self._codec = codec
+        self._producer = producer
 
     def __repr__(self) -> str:
         return f"<Job {self.id}{f' of {self.task}' if self.task else ''}>"
@@ -158,6 +163,26 @@ class Job(Generic[R_co]):
             (await self._store_handle().acall(lambda store: store.delete([self.id])))[self.id]
         )
 
+    def signal(self, name: str, value: Any = None, *, connection: Any = None) -> SignalAnswer:
+        """Send the job a signal with a value, anything JSON can carry: "delivered" where it waits for it, or
+        "kept" for a `ctx.wait(name)` to come [W2]. With `connection` the signal is part of that transaction.
+
+        Raises SignalRefused where the job has ended, or has not taken a thousand that it was sent before;
+        JobNotFound; InvalidPayload or PayloadTooLarge."""
+        text = as_signal(name, value)
+        if self._codec is not None:
+            task = self.task or self._found(self._store_handle().call(self._look)).task
+            text = seal(self._codec, text, Purpose("signal", task))
+        return _answer(self._producer().signal(self.id, name, text, connection))
+
+    async def asignal(self, name: str, value: Any = None, *, connection: Any = None) -> SignalAnswer:
+        """Send the job a signal with a value; see `signal`."""
+        text = as_signal(name, value)
+        if self._codec is not None:
+            task = self.task or self._found(await self._store_handle().acall(self._look)).task
+            text = seal(self._codec, text, Purpose("signal", task))
+        return _answer(await self._producer().asignal(self.id, name, text, connection))
+
     # -- how --------------------------------------------------------------------------------------------
 
     def _notify(self, answer: A) -> A:
@@ -217,6 +242,7 @@ class Job(Generic[R_co]):
             task=record.task,
             receipt=receipt,
             codec=self._codec,
+            producer=self._producer,
         )
 
     async def _finished(self, store: Store, timeout: Duration | None) -> JobRecord:
@@ -255,3 +281,7 @@ class Job(Generic[R_co]):
         why = f": {last.type}: {last.message}" if last else f": {record.reason}" if record.reason else ""
         hint = f"; `windlass parent show {self.id}` tells of its parts" if record.options.chunked else ""
         raise JobFailed(f"job {self.id} of task {record.task} ended {record.state.value}{why}{hint}")
+
+
+def _answer(said: str) -> SignalAnswer:
+    return "delivered" if said == "delivered" else "kept"

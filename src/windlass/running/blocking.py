@@ -12,15 +12,17 @@ from typing import Any, ParamSpec, TypeVar
 
 from windlass.core.durations import Duration
 from windlass.running.port import LOOK_EVERY, Port, wait
-from windlass.running.steps import IN_PLACE, Call, Steps, Suspended, span
+from windlass.running.steps import IN_PLACE, WAIT, Call, Steps, Suspended, span
 from windlass.signals import Retry
+from windlass.store.records import Step
+from windlass.store.signal_rules import check_name
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 class Blocking:
-    """Steps and sleeps of a plain handler; see `Context.step` and `Context.sleep`."""
+    """Steps, sleeps and waits of a plain handler; see `Context.step`, `Context.sleep` and `Context.wait`."""
 
     __slots__ = ("_check", "_port", "_steps")
 
@@ -75,11 +77,7 @@ class Blocking:
         lasts = span(delay)
         name = self._steps.numbered("sleep")
         left = wait(self._port.loop, "sleep", lambda: self._steps.sleep(name, lasts))
-        if left > IN_PLACE:
-            suspended = Suspended(left)
-            self._steps.refuse(suspended)
-            raise suspended
-        time.sleep(left)
+        self._suspend(left)
 
     def _wait(self, seconds: float) -> None:
         """Wait between two tries; raises Cancelled where the run should stop."""
@@ -91,3 +89,22 @@ class Blocking:
     def sleep_until(self, moment: datetime) -> None:
         """Go on at a moment; see `Context.sleep_until`."""
         self.sleep(max((moment - datetime.now(UTC)).total_seconds(), 0.0))
+
+    def wait(self, name: str, *, timeout: Duration | None = None, type: Any = Any) -> Any:
+        """Wait for a signal; see `Context.wait`."""
+        check_name(name)
+        lasts = None if timeout is None else span(timeout, f"wait({name!r}, timeout")
+        numbered = self._steps.numbered(f"{WAIT}{name}")
+        while True:
+            found = wait(self._port.loop, "wait", lambda: self._steps.ask(numbered, name, lasts, type))
+            if isinstance(found, Step):
+                return self._steps.answer(found, name, type)
+            self._suspend(found)
+
+    def _suspend(self, left: float) -> None:
+        """End the run, or sleep where that is soon over."""
+        if left > IN_PLACE:
+            suspended = Suspended(left)
+            self._steps.refuse(suspended)
+            raise suspended
+        time.sleep(left)

@@ -30,9 +30,10 @@ from windlass.running.blocking import Blocking
 from windlass.running.checkpoints import Checkpoints
 from windlass.running.encoding import decode, encode
 from windlass.running.port import Port, hop, runs_on, wait
-from windlass.running.steps import IN_PLACE, Call, Steps, run, run_in_transaction, span
+from windlass.running.steps import IN_PLACE, WAIT, Call, Steps, run, run_in_transaction, span
 from windlass.signals import Cancelled, Retry
-from windlass.store.records import ClaimedJob, Outcome
+from windlass.store.records import ClaimedJob, Outcome, Step
+from windlass.store.signal_rules import check_name
 
 if TYPE_CHECKING:
     from windlass.testing.context import TestContext, TestFields
@@ -333,6 +334,27 @@ class Context:
         if moment.tzinfo is None:
             raise ConfigurationError(f"sleep_until({moment!r}): write a datetime with a time zone")
         await self.sleep(max((moment - datetime.now(UTC)).total_seconds(), 0.0))
+
+    async def wait(self, name: str, *, timeout: Duration | None = None, type: Any = Any) -> Any:
+        """Wait for a signal that somebody sends to this job, and return its value, read by `type` [W2].
+
+            answer = await ctx.wait("approved", timeout="7d", type=Approval)
+
+        The run ends here, as in `sleep`, and the job is run again when `app.signal(job, "approved", value)`
+        comes. Meanwhile it holds no slot, no lease and no memory. A signal that came before its wait was
+        kept; of several of one name each wait takes the oldest. On later attempts this returns at once what
+        it returned first. `timeout` counts from the first time it is asked, None means for ever; when it is
+        over, WaitTimedOut is raised, now and on each later attempt. Uncaught, that ends the job dead."""
+        check_name(name)
+        lasts = None if timeout is None else span(timeout, f"wait({name!r}, timeout")
+        self._must_be_on_loop("wait")
+        numbered = self._durable.numbered(f"{WAIT}{name}")
+        while True:
+            with self._durable.counted():
+                found = await self._durable.ask(numbered, name, lasts, type)
+            if isinstance(found, Step):
+                return self._durable.answer(found, name, type)
+            await self._durable.suspend(numbered, found)
 
     @property
     def blocking(self) -> Blocking:

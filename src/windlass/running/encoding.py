@@ -6,6 +6,7 @@ paths and pydantic models besides. Never pickle.
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from decimal import Decimal
@@ -14,9 +15,11 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from windlass.errors import ConfigurationError, InvalidPayload, PayloadTooLarge
+from windlass.errors import ConfigurationError, EnqueueError, InvalidPayload, PayloadTooLarge
+from windlass.store.signal_rules import check_name
 
 LIMIT: Final = 1024 * 1024
+MAX_SCHEMA: Final = 64 * 1024
 Decoder: TypeAlias = "msgspec.json.Decoder[Any]"
 
 # JSON escapes a NUL as \u0000; an even number of backslashes before it would make it plain text.
@@ -46,6 +49,15 @@ def encode(value: Any) -> str:
     return text
 
 
+def as_signal(name: str, value: Any) -> str:
+    """The value of a signal as JSON text. Raises InvalidOption, InvalidPayload or PayloadTooLarge [W2]."""
+    check_name(name)
+    try:
+        return encode(value)
+    except EnqueueError as error:
+        raise type(error)(f"the value of signal {name!r} {error}") from error.__cause__
+
+
 def decode(text: str | None) -> Any:
     """What a JSON text stands for, with no annotation to read it by; None for none."""
     return None if text is None else msgspec.json.decode(text)
@@ -57,6 +69,19 @@ def decoder(annotation: Any) -> Decoder:
         return msgspec.json.Decoder(Any if annotation is object else annotation, dec_hook=_dec_hook)
     except TypeError as error:
         raise ConfigurationError(f"annotation {annotation!r} cannot be read from JSON: {error}") from error
+
+
+@functools.lru_cache(256)
+def schema_of(annotation: Any) -> str | None:
+    """The JSON schema of what this annotation reads; None where it says nothing, or cannot be said."""
+    if annotation is Any or annotation is object:
+        return None
+    try:
+        own = getattr(annotation, "model_json_schema", None)
+        text = msgspec.json.encode(own() if own is not None else msgspec.json.schema(annotation)).decode()
+    except (TypeError, ValueError, msgspec.MsgspecError):
+        return None
+    return text if len(text) <= MAX_SCHEMA and "\\u0000" not in text else None
 
 
 def _enc_hook(value: Any) -> Any:

@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 from windlass.errors import ConfigurationError, WorkerLost
 from windlass.store.records import (
+    Awaited,
     Checkpoint,
     ClaimedJob,
     KeptResult,
@@ -22,6 +23,7 @@ from windlass.store.records import (
     Plan,
     Step,
     TaskRecord,
+    Wait,
 )
 
 T = TypeVar("T")
@@ -72,6 +74,9 @@ class Port(Protocol):
 
     async def steps(self, job: ClaimedJob) -> list[Step]:
         """The steps that the job has behind it."""
+
+    async def wait_for_signal(self, job: ClaimedJob, wait: Wait) -> Awaited:
+        """What a handler waits for; see `Store.wait_for_signal`."""
 
     def transaction(
         self, job: ClaimedJob, outcome: Callable[[], Outcome]

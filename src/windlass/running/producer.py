@@ -1,4 +1,4 @@
-"""How jobs leave an app: into its store, or through the caller's own connection [E1].
+"""How jobs and signals leave an app: into its store, or through the caller's own connection [E1] [W2].
 
 Jobs come in complete and checked. With a connection nothing of the app's store is used: the statements run
 where the caller's transaction is, in his thread or on his loop, and vanish with it.
@@ -85,6 +85,30 @@ class Producer:
         from windlass.store.postgres.adapters import asend
 
         return await asend(connection, self._schema, jobs)
+
+    # -- signals ----------------------------------------------------------------------------------------
+
+    def signal(self, job: int, name: str, value: str, connection: Any = None) -> str:
+        """Send a signal to a job, from any thread [W2]."""
+        if connection is None:
+            return self.store_handle.call(lambda store: store.signal(job, name, value))
+        if not self._on_postgres:
+            return self.store_handle.call(lambda store: store.signal(job, name, value, connection=connection))
+        from windlass.store.postgres.adapters import signal
+
+        return signal(connection, self._schema, job, name, value)
+
+    async def asignal(self, job: int, name: str, value: str, connection: Any = None) -> str:
+        """The same, from any loop."""
+        if connection is None:
+            return await self.store_handle.acall(lambda store: store.signal(job, name, value))
+        if not self._on_postgres:
+            return await self.store_handle.acall(
+                lambda store: store.signal(job, name, value, connection=connection)
+            )
+        from windlass.store.postgres.adapters import asignal
+
+        return await asignal(connection, self._schema, job, name, value)
 
     @property
     def _on_postgres(self) -> bool:

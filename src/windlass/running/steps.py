@@ -2,8 +2,8 @@
 
 A step is known by its name; where a handler uses a name again, in a loop say, the second is `name#2`, and so
 on. Code between steps is run again by each attempt and may be anything. A sleep is a step that ends the run:
-the job is put off until it is over, and holds neither a slot nor a lease meanwhile [W2]. It lets steps that
-run beside it come to their end first: what was begun is kept.
+the job is put off until it is over, and holds neither a slot nor a lease meanwhile [W2]. So is a wait for a
+signal. They let steps that run beside them come to their end first: what was begun is kept.
 
 Steps are read from the store once, by the first call that needs them; not at all where nobody can have run
 the job before. A step has no steps of its own: they would not run again when it does not, and the numbers of
@@ -33,16 +33,19 @@ from windlass.errors import (
     ResultInvalid,
     StepChanged,
     StoreError,
+    WaitTimedOut,
 )
-from windlass.running.encoding import decoder, encode
+from windlass.running.encoding import decoder, encode, schema_of
 from windlass.running.port import Port
 from windlass.signals import MAX_DELAY, Retry, Signal
-from windlass.store.records import ClaimedJob, Step
+from windlass.store.records import TIMEOUT, ClaimedJob, Step, Wait
 
 T = TypeVar("T")
 MAX_NAME: Final = 200
 HANDED_ON: Final = 5
 """Turns of the loop after the end of a step in which code behind it, in a gather say, begins the next one."""
+WAIT: Final = "wait:"
+"""Begins the names of steps that are waits, so that a step and a signal may be called alike."""
 IN_PLACE: Final = 1.0
 """Seconds of a sleep that a run waits for itself: to put a job off and to take it up again costs more."""
 
@@ -53,7 +56,7 @@ class Suspended(BaseException):
 
     def __init__(self, delay: float) -> None:
         self.delay: Final = delay
-        super().__init__(f"the job goes on in {delay:g} s")
+        super().__init__(f"the job goes on in {delay:g} s, or with its signal")
 
 
 def ungrouped(error: BaseException) -> BaseException:
@@ -268,8 +271,8 @@ class Steps:
         return max(found.left - (time.monotonic() - self._read_at), 0.0)
 
     async def suspend(self, name: str, left: float) -> None:
-        """Wait for the steps that run beside this sleep, and end the run then; where the sleep is over before
-        they are, return. The job goes on when the first of its sleeps is over."""
+        """Wait for the steps that run beside this sleep or wait, and end the run then; where it is over
+        before they are, return. The job goes on when the first of its sleeps and waits is over."""
         self._sleeps[name] = over = time.monotonic() + left
         try:
             while (left := over - time.monotonic()) > 0:
@@ -293,6 +296,36 @@ class Steps:
         for _ in range(HANDED_ON):
             await asyncio.sleep(0)
         return not self._running
+
+    async def ask(self, name: str, signal: str, timeout: float | None, type: Any) -> Step | float:
+        """What a wait has become, or the seconds that are left of it [W2]."""
+        found = (await self._load()).get(name)
+        if found is not None:
+            return found
+        asked = Wait(
+            name=name,
+            signal=signal,
+            timeout=timeout,
+            attempt=self._job.attempt,
+            shape=schema_of(type),
+        )
+        answer = await self._port.wait_for_signal(self._job, asked)
+        if answer.step is None:
+            return MAX_DELAY if answer.left is None else max(answer.left, 0.0)
+        (await self._load())[name] = answer.step
+        return answer.step
+
+    def answer(self, step: Step, signal: str, type: Any) -> Any:
+        """The value of a signal that was waited for. Raises WaitTimedOut where it did not come in time."""
+        if step.code == TIMEOUT:
+            raise WaitTimedOut(f"signal {signal!r} did not come in time to job {self._job.id}", signal)
+        try:
+            return decoder(type).decode(step.result)
+        except msgspec.ValidationError as error:
+            raise ResultInvalid(
+                f"task {self._job.task}, job {self._job.id}: the value of signal {signal!r} does not fit its "
+                f"type: {error}"
+            ) from error
 
     async def _load(self) -> dict[str, Step]:
         async with self._turn:

@@ -197,6 +197,7 @@ class Task(Generic[P, R]):
             task=self.name,
             receipt=receipt,
             codec=self.app.codec,
+            producer=lambda: self.app._producer,
         )
 
     def _called(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], place: int | None = None) -> NewJob:

@@ -19,6 +19,9 @@ from windlass.running import loopthread
 from windlass.running.context import Context
 from windlass.running.encoding import decode, encode
 from windlass.store.records import (
+    SIGNAL,
+    TIMEOUT,
+    Awaited,
     Checkpoint,
     ClaimedJob,
     KeptResult,
@@ -29,6 +32,7 @@ from windlass.store.records import (
     Plan,
     Step,
     TaskRecord,
+    Wait,
 )
 
 
@@ -49,6 +53,9 @@ class TestFields(TypedDict, total=False):
     """Seconds since the epoch; now by default."""
     saved: Any
     """What an earlier attempt has saved."""
+    signals: Iterable[tuple[str, Any]]
+    """The signals that it was sent, oldest first, each with its value. A wait for any other times out at
+    once."""
     connection: Any
     """What `async with ctx.transaction()` yields. Beginning and committing it is the test's own business."""
 
@@ -175,6 +182,7 @@ class _Memory:
         self.steps_done: dict[str, Step] = {}
         self._first = Checkpoint(encode(fields["saved"])) if "saved" in fields else None
         self._fields = fields
+        self._signals = [(name, encode(value)) for name, value in fields.get("signals", ())]
 
     def decoded(self) -> list[tuple[Any, int | None, int | None]]:
         return [(decode(each.data), each.done, each.total) for each in self.written]
@@ -207,6 +215,18 @@ class _Memory:
 
     async def steps(self, job: ClaimedJob) -> list[Step]:
         return [await self.save_step(job, step) for step in list(self.steps_done.values())]
+
+    async def wait_for_signal(self, job: ClaimedJob, wait: Wait) -> Awaited:
+        for sent in self._signals:
+            if sent[0] == wait.signal:
+                self._signals.remove(sent)
+                return Awaited(await self.save_step(job, Step(name=wait.name, result=sent[1], code=SIGNAL)))
+        if wait.timeout is None:
+            raise ConfigurationError(
+                f"nobody sends signal {wait.signal!r} in this test, and the handler waits for ever: write "
+                f"Context.for_test(signals=[({wait.signal!r}, …)])"
+            )
+        return Awaited(await self.save_step(job, Step(name=wait.name, code=TIMEOUT)))
 
     async def split(self, job: ClaimedJob, plan: Plan) -> None:
         raise ConfigurationError("memory has no store that could split a job; call the handler with a part")

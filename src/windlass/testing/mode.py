@@ -150,6 +150,12 @@ class _Memory(Producer):
     async def _put(self, jobs: Sequence[NewJob], connection: Any) -> list[Receipt]:
         return self._send(jobs, connection)
 
+    def signal(self, job: int, name: str, value: str, connection: Any = None) -> str:
+        return self.store_handle.call_here(lambda store: store.signal(job, name, value))
+
+    async def asignal(self, job: int, name: str, value: str, connection: Any = None) -> str:
+        return self.signal(job, name, value)
+
 
 class _Inline(_Memory):
     """Runs what is ready as soon as it has been sent, and raises what the handlers raise."""
@@ -160,16 +166,29 @@ class _Inline(_Memory):
 
     def send(self, jobs: Sequence[NewJob], connection: Any = None) -> list[Receipt]:
         receipts = super().send(jobs)
-        if loopthread.in_loop():
-            _run_beside(self._run())
-        else:
-            self._app._drive(self._run())
+        self._run_now()
         return receipts
 
     async def asend(self, jobs: Sequence[NewJob], connection: Any = None) -> list[Receipt]:
         receipts = await super().asend(jobs)
         await self._run()
         return receipts
+
+    def signal(self, job: int, name: str, value: str, connection: Any = None) -> str:
+        answer = super().signal(job, name, value)
+        self._run_now()
+        return answer
+
+    async def asignal(self, job: int, name: str, value: str, connection: Any = None) -> str:
+        answer = super().signal(job, name, value)
+        await self._run()
+        return answer
+
+    def _run_now(self) -> None:
+        if loopthread.in_loop():
+            _run_beside(self._run())
+        else:
+            self._app._drive(self._run())
 
     async def _run(self) -> None:
         raised: list[BaseException] = []

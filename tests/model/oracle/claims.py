@@ -208,7 +208,12 @@ class Claims(Base):
             case Kind.RETRY if not job.cancel_requested:
                 self._try_again(job, outcome.delay, now)
             case Kind.SNOOZE | Kind.THROTTLED | Kind.UNKNOWN:
-                tables.put_back(job, now, outcome.delay, outcome.kind)
+                delay = outcome.delay
+                if outcome.kind is Kind.SNOOZE:
+                    delay = job.suspend(outcome.job.claim, delay, now)
+                else:
+                    job.suspend(0, delay, now)
+                tables.put_back(job, now, delay, outcome.kind)
             case _:  # released, or a retry that nobody wants any more
                 tables.put_back(job, now, began=outcome.began)
 

@@ -6,9 +6,25 @@ from dataclasses import dataclass, field
 
 from windlass.core.counts import plural
 from windlass.core.states import FINISHED, State
+from windlass.store import signal_rules
 from windlass.store.records import Checkpoint, ClaimedJob, Failure, JobRecord, Options, Progress, Step
 
 KEPT_FAILURES = 32
+
+
+@dataclass
+class Waiting:
+    """What a job waits for."""
+
+    name: str
+    signal: str
+    number: int
+    at: float
+    until: float | None
+    shape: str | None
+    claim: int
+    suspended: bool = False
+    """Whether its job was put off for it."""
 
 
 @dataclass(eq=False, kw_only=True)
@@ -40,6 +56,10 @@ class Job:
     result: str | None = None
     checkpoint: Checkpoint | None = None
     steps: dict[str, Step] = field(default_factory=dict)
+    waits: dict[str, Waiting] = field(default_factory=dict)
+    """What it waits for, or has waited for, by step [W2]."""
+    signals: list[tuple[str, str]] = field(default_factory=list)
+    """Those that it has not taken yet, with their values."""
     last: Checkpoint | None = None
     """What it had saved when it ended."""
     after: tuple[int, ...] = ()
@@ -92,6 +112,23 @@ class Job:
     def claimed(self) -> ClaimedJob:
         """The job as its worker sees it."""
         return ClaimedJob(**{name: getattr(self, name) for name in ClaimedJob.__struct_fields__})
+
+    def suspend(self, claim: int, delay: float, now: float) -> float:
+        """It is put off: for what it asked under this claim, and for how long [W2]."""
+        mine = []
+        for wait in self.waits.values():
+            wait.suspended = wait.claim == claim
+            mine += [wait] if wait.suspended else []
+        for wait in mine:
+            delay = delay if wait.until is None else min(delay, wait.until - now)
+        if any(name == wait.signal for wait in mine for name, _ in self.signals):
+            delay = 0.0
+        return max(delay, 0.0)
+
+    def suspended_for(self) -> str | None:
+        """The reason of a job that waits for signals."""
+        mine = [wait for wait in self.waits.values() if wait.suspended]
+        return signal_rules.reason((wait.signal, wait.at, wait.until) for wait in mine)
 
     def waits_for(self) -> str | None:
         """The reason of a job that waits for others."""

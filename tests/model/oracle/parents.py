@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from tests.model.oracle.base import atomic
-from tests.model.oracle.claims import Claims
 from tests.model.oracle.family import Parent, advance, redrive
+from tests.model.oracle.signals import Signals
 from windlass.core.states import State
 from windlass.store import unknown_tasks
 from windlass.store.records import ClaimedJob, ParentRecord, PartRecord, Plan
 
 
-class Parents(Claims):
+class Parents(Signals):
     """What is done with a parent; how its parts are folded into it, `family` says [P9]."""
 
     @atomic

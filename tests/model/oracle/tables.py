@@ -32,6 +32,7 @@ from windlass.store import unknown_tasks
 from windlass.store.records import (
     EnqueueStatus,
     NewJob,
+    Once,
     Options,
     QueueRecord,
     ScheduleRecord,
@@ -103,6 +104,8 @@ class Tables:
         self.unique: dict[str, Job] = {}
         self.reruns: dict[str, NewJob] = {}
         self.idempotency: dict[str, tuple[int, float]] = {}
+        self.used: dict[str, Once] = {}
+        """What has sent its one signal."""
         self.parents: dict[int, Parent] = {}  # in the order in which they were split
         self.deaths: dict[str, tuple[int, float]] = {}  # of a unique key in a row, and when the last was
         self.tasks: dict[str, TaskRecord] = {}
@@ -241,6 +244,8 @@ class Tables:
         """Set a job aside until its time, or until those that it comes after have ended [P12]."""
         self._settle(job, state, run_at)
         job.reason = job.waits_for() or unknown_tasks.reason(job.options)
+        if state is State.SCHEDULED:
+            job.reason = job.reason or job.suspended_for()
         job.stand(self.deferred)
         leave(self, job, now, ended=False)
 

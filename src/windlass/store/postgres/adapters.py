@@ -1,5 +1,5 @@
-"""Enqueues and saves on the caller's own PostgreSQL connection, inside his transaction [E1] [P6]. Rolled
-back = never existed.
+"""Enqueues, signals and saves on the caller's own PostgreSQL connection, inside his transaction [E1] [P6].
+Rolled back = never existed.
 
 The statements come from `windlass.store.postgres.enqueue` as data; here they meet a driver:
 
@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from windlass.errors import ConfigurationError, StoreReadOnly
 from windlass.store.postgres.connections.errors import typed
+from windlass.store.postgres.durable.calls import signal_call
 from windlass.store.postgres.enqueue import Call, enqueue_call, published_call, receipts_of
 
 if TYPE_CHECKING:
@@ -52,6 +53,16 @@ async def apublished_queue(connection: Any, schema: str, task: str) -> str | Non
     """The same on an asynchronous connection, on this loop."""
     found: str | None = (await _arun(connection, published_call(schema, task)))[0]
     return found
+
+
+def signal(connection: Any, schema: str, job: int, name: str, value: str) -> str:
+    """Send a signal on a synchronous connection, in this thread [W2]."""
+    return str(_run(connection, signal_call(schema, job, name, value, None, own=False))[0])
+
+
+async def asignal(connection: Any, schema: str, job: int, name: str, value: str) -> str:
+    """The same on an asynchronous connection, on this loop."""
+    return str((await _arun(connection, signal_call(schema, job, name, value, None, own=False)))[0])
 
 
 def _run(connection: Any, call: Call) -> Row:

@@ -52,6 +52,8 @@ class Deferred:
                 await self._steps(connection, "end_expired", limit=limit)
             if waiting["advance"] or waiting["cancel"]:
                 await self._stir(connection)
+            if waiting["signals"]:
+                await self._steps(connection, "deliver_signals", limit=limit)
             if waiting["passes"]:
                 await self._sweep(connection)
             served = not waiting["follow"] or await self._follow(connection, min(limit, FOLLOW_STEP))

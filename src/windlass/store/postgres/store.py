@@ -15,6 +15,7 @@ from windlass.store.postgres.connections.listener import Listener
 from windlass.store.postgres.counts import Counts
 from windlass.store.postgres.deferred import Deferred
 from windlass.store.postgres.diagnosis import Diagnosis
+from windlass.store.postgres.durable.signals import Signals
 from windlass.store.postgres.durable.steps import Steps
 from windlass.store.postgres.enqueue import Enqueue
 from windlass.store.postgres.flow.budgets import Budgets
@@ -64,6 +65,7 @@ class PostgresStore:
         self._claims = Claims(self._db, self._listener, self._parents, self.settings, head_cache)
         self._outcomes = Outcomes(self._db, self._claims, self._limits, self._parents)
         self._steps = Steps(self._db)
+        self._signals = Signals(self._db)
         self._workers = Workers(self._db, self._limits, self._outcomes)
         self._rehearsal = Rehearsal(self._db, self._claims)
         self._deferred = Deferred(self._db, self._limits, self._parents)
@@ -98,6 +100,10 @@ class PostgresStore:
         self.save_step: Final = self._steps.save_step
         self.saving_step: Final = self._steps.saving_step
         self.steps: Final = self._steps.steps
+
+        self.signal: Final = self._signals.signal
+        self.wait_for_signal: Final = self._signals.wait_for_signal
+        self.waits: Final = self._signals.waits
 
         self.register: Final = self._workers.register
         self.rehearse: Final = self._rehearsal.rehearse

@@ -1,4 +1,5 @@
-"""What a store promises to jobs that go on where they stopped [W1]."""
+"""What a store promises to jobs that go on where they stopped [W1], and to those that wait for signals
+[W2]."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from windlass.store import records
 
 
 class Durable(Protocol):
-    """Steps of jobs: written once, found by every later attempt."""
+    """Steps of jobs: written once, found by every later attempt. Signals: taken once."""
 
     async def save_step(self, worker: int, job: records.ClaimedJob, step: records.Step) -> records.Step:
         """Make a step durable, and answer with it as it stands: where one of this name is there already, that
@@ -25,3 +26,33 @@ class Durable(Protocol):
     async def steps(self, job: int) -> list[records.Step]:
         """The steps of a job, in the order in which they were written. They stay when the job has ended, for
         as long as the store shows the job."""
+
+    async def signal(
+        self, job: int, name: str, value: str, *, once: records.Once | None = None, connection: Any = None
+    ) -> str:
+        """Send a signal with a value, JSON text, to a job: "delivered" where it waits for it, which ends its
+        wait at once, or "kept" for a wait to come. With a connection it is part of the caller's transaction,
+        and a job goes on once that has committed. `once`: refused where the same token has sent one.
+
+        Raises JobNotFound; SignalRefused where the job has ended, keeps 1,000 already, or `once` is used up;
+        InvalidOption, InvalidPayload or PayloadTooLarge. Nothing is written then."""
+
+    async def wait_for_signal(
+        self, worker: int, job: records.ClaimedJob, wait: records.Wait
+    ) -> records.Awaited:
+        """What a handler waits for: the oldest signal of that name, which no other wait gets; or a timeout,
+        once its time is over, counted from when it was first asked. Either is a step from then on, and what
+        a later call answers. Else the seconds that are left: where the run ends as SNOOZE now, the job waits,
+        and is offered when the signal comes, or the time is over. Raises WorkerLost or ClaimLost [C5]. May be
+        sent again."""
+
+    async def waits(
+        self,
+        limit: int = 100,
+        *,
+        before: int | None = None,
+        job: int | None = None,
+        signal: str | None = None,
+    ) -> list[records.WaitRecord]:
+        """What jobs wait for now, the newest first, or those behind the place `before`; of one job, or for
+        one signal."""

@@ -1,8 +1,13 @@
-"""What a job that goes on where it stopped has behind it: its steps [W1]."""
+"""What a job that goes on where it stopped has behind it, its steps [W1], and what it waits for [W2]."""
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
+
+SIGNAL: Final = "signal"
+TIMEOUT: Final = "timeout"
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
@@ -12,7 +17,8 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     result: str = "null"
     """What it returned, as JSON text."""
     code: str = ""
-    """Which code made the result: the name of its function, and a version where one was given."""
+    """Which code made the result: the name of its function, and a version where one was given. Of a wait
+    SIGNAL or TIMEOUT, which no function is called."""
     attempt: int = 1
     """The attempt of the job that it belongs to."""
     sleep: float | None = None
@@ -21,3 +27,50 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     """A sleep: the seconds that are left of it, by the store's clock, as it is read."""
     at: float | None = None
     """When it was written, by the store's clock."""
+
+
+class Wait(msgspec.Struct, frozen=True, kw_only=True):
+    """What a handler waits for, as it asks [W2]."""
+
+    name: str
+    """The step that the wait is."""
+    signal: str
+    timeout: float | None = None
+    """Seconds from when it is first asked; None: for ever."""
+    attempt: int = 1
+    shape: str | None = None
+    """The JSON schema of the value, for the form that an operator fills in."""
+
+
+class Awaited(msgspec.Struct, frozen=True):
+    """How a wait stands."""
+
+    step: Step | None = None
+    """What it has become: the value, or a timeout. None: it goes on."""
+    left: float | None = None
+    """The seconds that are left of it by the store's clock; None: it waits for ever, or it is over."""
+
+
+class WaitRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A job that waits for a signal."""
+
+    job: int
+    task: str
+    queue: str
+    signal: str
+    since: float
+    until: float | None = None
+    shape: str | None = None
+    """The JSON schema of the value that it waits for."""
+    name: str = ""
+    """The step that the wait is."""
+    number: int = 0
+    """Its place in the list of all."""
+
+
+class Once(msgspec.Struct, frozen=True):
+    """What may send a signal once."""
+
+    token: str
+    lasts: float
+    """The seconds for which the store remembers that it has done so."""

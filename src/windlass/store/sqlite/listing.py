@@ -31,6 +31,7 @@ from windlass.store.records import (
     Progress,
 )
 from windlass.store.sqlite import rows
+from windlass.store.sqlite.durable import waiting
 from windlass.store.sqlite.rows import decode_progress, encode, failures, fetch, last_error, readable_options
 from windlass.store.sqlite.schema import Statements
 
@@ -118,6 +119,8 @@ def _record(connection: apsw.Connection, seen: Seen) -> JobRecord:
     reason = seen.reason
     if seen.state_number == rows.SCHEDULED and seen.run_at is None:
         reason = _awaits(connection, id)
+    elif seen.state_number == rows.SCHEDULED:
+        reason = reason or waiting.reason(connection, id)
     elif seen.state_number == rows.HELD:
         reason = gates.reason(seen.gate or gates.FAIR)
     checkpoint = None if ended else checkpoints(connection, [id]).get(id)

@@ -20,6 +20,7 @@ from windlass.errors import ClaimLost
 from windlass.store.records import DEFAULT_OPTIONS, ClaimedJob, Finished, Options, Outcome
 from windlass.store.sqlite import transitions
 from windlass.store.sqlite.claims import Span, must_live, running, spans
+from windlass.store.sqlite.durable import signals
 from windlass.store.sqlite.operation.transaction import Transaction
 from windlass.store.sqlite.rows import BOUND, CANCELLED, DEAD, SUCCEEDED, Row, encode, with_failure
 from windlass.store.sqlite.schema import Statements
@@ -176,7 +177,11 @@ def _apply(tx: Transaction, row: Row, outcome: Outcome) -> None:
             transitions.end(tx, row, DEAD, reason=outcome.reason or message or "dead")
         case Kind.RETRY if row.cancel is None:
             _try_again(tx, row, outcome.delay)
+        case Kind.SNOOZE if row.cancel is None:
+            delay = signals.suspend(tx, row.id, outcome.job.claim, outcome.delay)
+            transitions.put_back(tx, row, delay, outcome.kind)
         case Kind.SNOOZE | Kind.THROTTLED | Kind.UNKNOWN:
+            signals.stay(tx, row.id)
             transitions.put_back(tx, row, outcome.delay, outcome.kind)
         case _:  # released, or a retry that nobody wants any more
             transitions.put_back(tx, row, began=outcome.began)

@@ -18,7 +18,7 @@ from windlass.store.records import Expired, Rotation
 from windlass.store.settings import StoreSettings
 from windlass.store.sqlite import parents
 from windlass.store.sqlite.connections.database import Database
-from windlass.store.sqlite.durable import steps
+from windlass.store.sqlite.durable import signals, steps
 from windlass.store.sqlite.flow import limits
 from windlass.store.sqlite.operation.transaction import Transaction
 from windlass.store.sqlite.rows import CANCELLED, DEAD, SUCCEEDED, fetch
@@ -94,6 +94,8 @@ def expire(tx: Transaction, limit: int = 1000) -> Expired:
         limits.forget_ordering_keys(tx.connection, tx.now, limit),
         tx.budgets.forget(limit, tx.now - FULL_BUCKETS_KEPT),
         steps.expire(tx, limit),
+        signals.expire(tx, limit),
+        signals.forget_used(tx, limit),
     )
     families, left = _expire_parents(tx, limit)
     more = left or max(dead, keys, workers, families, *forgotten) >= limit

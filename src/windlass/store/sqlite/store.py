@@ -40,6 +40,7 @@ from windlass.store.sqlite import (
 )
 from windlass.store.sqlite import enqueue as enqueuing
 from windlass.store.sqlite.connections.database import Database
+from windlass.store.sqlite.durable import signals, waiting
 from windlass.store.sqlite.durable import steps as durable_steps
 from windlass.store.sqlite.flow import budgets, limits, waiting_lists
 from windlass.store.sqlite.operation.transaction import Transaction
@@ -238,6 +239,19 @@ class SQLiteStore:
     async def steps(self, job: int) -> list[records.Step]:
         now = self._clock()
         return await self.database.read(lambda connection: durable_steps.steps(connection, job, now))
+
+    # -- signals ----------------------------------------------------------------------------------------
+
+    async def signal(
+        self, job: int, name: str, value: str, *, once: records.Once | None = None, connection: Any = None
+    ) -> str:
+        write = lambda tx: signals.send(tx, job, name, value, once)  # noqa: E731
+        if connection is not None:
+            return self.database.join(connection, write)
+        return await self.database.write(write)
+
+    wait_for_signal: Final = _write(signals.wait_for)
+    waits: Final = _read(waiting.waits)
 
     # -- deferred jobs ----------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 
 from windlass.core.retry import GIVE_UP_AFTER, Backoff, unknown_delay
 from windlass.core.states import Kind
-from windlass.errors import CodecError, RemoteError, StoreError
+from windlass.errors import CodecError, RemoteError, StoreError, WaitTimedOut
 from windlass.running.failures import causes, describe
 from windlass.running.steps import Suspended, ungrouped
 from windlass.signals import Cancelled, Dead, Retry, Snooze, SourceGone, Throttled
@@ -104,7 +104,8 @@ class ErrorOutcomes:
         return delay
 
     def _failed(self, task: RegisteredTask[..., Any], job: ClaimedJob, error: BaseException) -> Outcome:
-        if (reason := _refusal(task, error)) is not None:
+        reason = _refusal(task, error)
+        if reason is not None:
             logger.error("%s is dead, %s: %s", name(job), reason, causes(error), extra=about(job))
             return Outcome(job=job, kind=Kind.DEAD, error=describe(error, job.attempt), reason=reason)
         policy = task.retry.backoff if task.has_policy else self._policies.backoff(job.queue)
@@ -132,8 +133,10 @@ def about(job: ClaimedJob) -> dict[str, object]:
 
 
 def _refusal(task: RegisteredTask[..., Any], error: BaseException) -> str | None:
-    """Why the task's policy does not retry this error; None: it does [O9]. A handler that asks for another
-    attempt gets it, and a payload that cannot be opened here is no error of the handler's."""
+    """Why this error is not retried, mostly by the task's policy; None: it is [O9]. A handler that asks for
+    another attempt gets it, and a payload that cannot be opened here is no error of the handler's."""
+    if isinstance(error, WaitTimedOut):
+        return f"signal {error.signal} did not come in time"  # nor will it on another attempt [W2]
     if isinstance(error, Retry | CodecError):
         return None
     if isinstance(error, RemoteError):

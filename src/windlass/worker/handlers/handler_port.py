@@ -12,7 +12,7 @@ import random
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from time import monotonic
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
@@ -24,6 +24,8 @@ from windlass.errors import ClaimLost, StoreError, StoreUnavailable, WorkerLost
 from windlass.running.outages import OutageLog
 from windlass.store.protocol import Store
 from windlass.store.records import (
+    SIGNAL,
+    Awaited,
     Checkpoint,
     ClaimedJob,
     Fence,
@@ -33,6 +35,7 @@ from windlass.store.records import (
     Plan,
     Step,
     TaskRecord,
+    Wait,
 )
 from windlass.worker.engine.outcomes import OutcomeLog
 
@@ -125,13 +128,23 @@ class HandlerPort:
         found = await self._insist(lambda: self._store.steps(job.id))
         return [self._opened_step(job, step) for step in found]
 
+    async def wait_for_signal(self, job: ClaimedJob, wait: Wait) -> Awaited:
+        """What a handler waits for. Raises WorkerLost or ClaimLost [C5]."""
+        try:
+            found = await self._insist(lambda: self._store.wait_for_signal(self.worker, job, wait))
+        except (ClaimLost, WorkerLost):
+            self._log.refuse(job)
+            raise
+        return found if found.step is None else Awaited(self._opened_step(job, found.step))
+
     def _sealed_step(self, job: ClaimedJob, step: Step) -> Step:
         if self._codec is None or step.result == NULL:
             return step
         return msgspec.structs.replace(step, result=seal(self._codec, step.result, Purpose("step", job.task)))
 
     def _opened_step(self, job: ClaimedJob, step: Step) -> Step:
-        result = unseal(self._codec, step.result, Purpose("step", job.task))
+        kind: Literal["signal", "step"] = "signal" if step.code == SIGNAL else "step"
+        result = unseal(self._codec, step.result, Purpose(kind, job.task))
         return step if result is step.result else msgspec.structs.replace(step, result=result)
 
     async def split(self, job: ClaimedJob, plan: Plan) -> None:

@@ -174,6 +174,10 @@ def calls(scene: Scene) -> dict[str, list[str]]:
             f"ARRAY['{{}}'], ARRAY[{sleep}::float8])"
             for sleep in ("NULL", "60")
         ],
+        "send_signal": [
+            f"send_signal({id['runs']}, 'go', '1', {alone}, NULL, NULL)" for alone in ("true", "false")
+        ],
+        "signal": [f"signal({id[name]}, 'go', '1')" for name in ("runs", "later", "new")],
         "set_budget": [f"""set_budget('{name}', '{{"rate": 5}}')""" for name in (q, f"{q}-b")],
         "set_parent": [f"set_parent({id['parent']}, 2)"],
         "set_queue": [
@@ -189,4 +193,7 @@ def calls(scene: Scene) -> dict[str, list[str]]:
         "take_tokens": [f"take_tokens('{q}')"],
         "task_depths": ["task_depths(100)"],
         "report_calls": [f"report_calls('{q}', 0, 1)"],
+        "wait_for_signal": [
+            f"wait_for_signal({own}, 1, '{name}', 'go', 60, NULL)" for name in ("wait:go", "wait:go#2")
+        ],
     }  # fmt: skip

@@ -45,7 +45,7 @@ WRITES = ("INSERT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER")
 PRODUCES = {
     "enqueue", "enqueue_many", "enqueue_mixed", "enqueue_one", "check_call_load", "lock_keys", "pressure_of",
     "statuses_of", "note_refused", "change_pressure", "take_tokens", "give_tokens", "lease_tokens",
-    "published_queue",
+    "published_queue", "send_signal", "signal",
 }  # fmt: skip
 READS = {
     "block_seconds", "bucket_ceiling",
@@ -58,7 +58,7 @@ READS = {
     "standing_of",
     "task_depths", "unfinished", "published_queue", "ended", "ends_of", "has_ended", "uncounted",
     "moved_lanes", "lane_depths", "aside_counts", "aside_queues", "count_aside", "part_runs", "queues_stamp",
-    "changes_itself", "due_schedules",
+    "changes_itself", "due_schedules", "waits_since",
 }  # fmt: skip
 LOOKS = {"schema_version"}  # what every role may ask, so that a store can be opened
 

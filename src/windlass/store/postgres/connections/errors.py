@@ -7,7 +7,7 @@ asyncpg is imported when one of its errors may be at hand: producers with anothe
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -106,8 +106,8 @@ def typed(
     text = f"{message}. {hint}" if hint else message
     if code in _ABOUT:
         return _ABOUT[code](text, int(detail) if detail else None)
-    if code in ("WL011", "WL012") and detail:
-        return _refused(code, text, json.loads(detail))
+    if code in _REFUSED and detail:
+        return _REFUSED[code](text, detail)
     if code in BY_CODE:
         return BY_CODE[code](text)
     if code is not None and code.startswith(_BUSY):
@@ -117,11 +117,21 @@ def typed(
     return None
 
 
-def _refused(code: str, text: str, details: dict[str, Any]) -> errors.Refused:
-    """A queue that takes no more for now: full [F4], or shedding [F5]."""
-    if code == "WL011":
-        return errors.QueueFull(text, details["queue"], details["retry_after"])
+def _queue_full(text: str, detail: str) -> errors.WindlassError:
+    """A queue that takes no more for now, since it is full [F4]."""
+    details = json.loads(detail)
+    return errors.QueueFull(text, details["queue"], details["retry_after"])
+
+
+def _shed(text: str, detail: str) -> errors.WindlassError:
+    """A queue that takes no more for now, since it is shedding [F5]."""
+    details = json.loads(detail)
     return errors.Shed(text, details["queue"], details["retry_after"], details["level"])
+
+
+_REFUSED: Final[dict[str | None, Callable[[str, str], errors.WindlassError]]] = {
+    "WL011": _queue_full, "WL012": _shed, "WL021": errors.SignalRefused
+}  # fmt: skip
 
 
 def refused_jobs(error: errors.Refused) -> int:

@@ -4,6 +4,7 @@
 --   lanes       lane, and numbers that obey no transaction
 --   logs        ready, claim, outcome, failure, result; segment, rotation, seq_set
 --   workers     worker, worker_life, worker_beat, checkpoint, step, cancel_request; leader, slot, chore
+--   signals     wait, signal, signal_note, signal_look, signal_once
 --   deferred    deferred and its watermark, expiry, after_edge, after_due, ended_otherwise, dead
 --   keys        unique_key, unsettled, key_death, idempotency
 --   limits      held, ring, pass, and what is known of gates; open_claim, limited_queue, uncounted_task
@@ -351,6 +352,58 @@ CREATE TABLE windlass.step_look (
 ) WITH (fillfactor = 50);
 INSERT INTO windlass.step_look DEFAULT VALUES;
 
+-- ==== Signals ====
+
+-- What jobs wait for, until they have it or its time is over: then it is a step [W2]. name: that of the step.
+-- claim: the one under which the handler asked last. Where it is the one that its job was suspended under,
+-- the job waits for this now; any other row is of a run that went another way. until: NULL is for ever.
+-- shape: the JSON schema of what it waits for, for the form that an operator fills in.
+CREATE SEQUENCE windlass.signal_no MINVALUE 1 NO CYCLE CACHE 1;
+CREATE TABLE windlass.wait (
+    job    bigint NOT NULL,
+    no     bigint NOT NULL,
+    claim  bigint NOT NULL,
+    at     timestamptz NOT NULL,
+    until  timestamptz,
+    name   text COLLATE "C" NOT NULL,
+    signal text COLLATE "C" NOT NULL,
+    shape  json,
+    PRIMARY KEY (job, name)
+);
+CREATE UNIQUE INDEX ON windlass.wait (no);
+
+-- Signals that no wait has taken yet, in the order in which they were sent. Only added to by those who send.
+CREATE TABLE windlass.signal (
+    job   bigint NOT NULL,
+    no    bigint NOT NULL,
+    at    timestamptz NOT NULL,
+    name  text COLLATE "C" NOT NULL,
+    value json NOT NULL,
+    PRIMARY KEY (job, name, no)
+);
+
+-- Jobs to be looked at, in case they wait for a signal that is there. Whoever sends one without waking its
+-- job adds a row, and so does whoever suspends a job: so the one of them who commits last leaves a row with
+-- which both can be seen, and no wake-up is lost. Only added to by them; who has looked removes it.
+CREATE TABLE windlass.signal_note (
+    no  bigint PRIMARY KEY,
+    job bigint NOT NULL
+);
+
+-- How far the walk over waits and signals has come that looks for jobs which are gone.
+CREATE TABLE windlass.signal_look (
+    single boolean PRIMARY KEY DEFAULT true CHECK (single),
+    job    bigint NOT NULL DEFAULT 0
+) WITH (fillfactor = 50);
+INSERT INTO windlass.signal_look DEFAULT VALUES;
+
+-- Addresses that may send one signal and have done so, until they would be of no use any more.
+CREATE TABLE windlass.signal_once (
+    token text COLLATE "C" PRIMARY KEY,
+    until timestamptz NOT NULL
+);
+CREATE INDEX ON windlass.signal_once (until);
+
 CREATE TABLE windlass.cancel_request (
     job bigint PRIMARY KEY,
     at  timestamptz NOT NULL
@@ -382,7 +435,8 @@ CREATE TABLE windlass.chore (
 -- ==== Deferred ====
 
 -- Jobs that are scheduled or retrying, or come after others [P12]: these have an infinite run_at until the
--- last edge is gone, and may run from not_before on.
+-- last edge is gone, and may run from not_before on. suspended: the claim under which the job began to wait
+-- for signals [W2]; NULL where it waits for none.
 -- Where an index has the id behind other columns, here and below, it is (id + 0), so that no look-up of a job
 -- by its id can use it: to a planner that believes a table empty, reading all of such an index costs as much
 -- as one probe of the primary key [rule 8]. Listings walk jobs outside of lanes newest first, each kind by an
@@ -401,7 +455,8 @@ CREATE TABLE windlass.deferred (
     task        text NOT NULL,
     payload     json NOT NULL,
     options     json,
-    not_before  timestamptz
+    not_before  timestamptz,
+    suspended   bigint
 );
 CREATE INDEX ON windlass.deferred (xid);
 CREATE INDEX ON windlass.deferred (replaces) WHERE replaces IS NOT NULL;

@@ -177,7 +177,7 @@ END $$;
 CREATE OR REPLACE FUNCTION windlass.upkeep(
     OUT settle_rest boolean, OUT clock_back boolean, OUT replace_step boolean, OUT admit boolean,
     OUT changed_gates boolean, OUT passes boolean, OUT pressure boolean, OUT follow boolean,
-    OUT advance boolean, OUT cancel boolean, OUT expired boolean)
+    OUT advance boolean, OUT cancel boolean, OUT expired boolean, OUT signals boolean)
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 BEGIN
@@ -195,9 +195,10 @@ BEGIN
            EXISTS (SELECT FROM windlass.cancel_request q
                     CROSS JOIN LATERAL (SELECT FROM windlass.parent p
                                          WHERE p.id = q.job AND p.state = 'waiting' LIMIT 1) AS p),
-           EXISTS (SELECT FROM windlass.expiry e WHERE e.at <= windlass.now())
+           EXISTS (SELECT FROM windlass.expiry e WHERE e.at <= windlass.now()),
+           EXISTS (SELECT FROM windlass.signal_note)
       INTO settle_rest, clock_back, replace_step, admit, changed_gates, passes, pressure, follow, advance,
-      cancel, expired;
+      cancel, expired, signals;
 END $$;
 
 -- Publishes the oldest xid that may still own a hole: the oldest that holds a lock on ready [rule 3].
@@ -328,7 +329,10 @@ BEGIN
                         WHERE s.id = ANY (c.spilled) OR s.id = ANY (c.ahead_spilled))
        AND s.id < (SELECT last_value - 1000 FROM windlass.seq_set_id);
     v_full := windlass.expire_buckets(p_limit);
-    v_steps := windlass.expire_steps(2 * p_limit);
+    v_steps := windlass.expire_steps(2 * p_limit) + windlass.expire_signals(p_limit);
+    DELETE FROM windlass.signal_once o
+     WHERE o.token = ANY (ARRAY(SELECT x.token FROM windlass.signal_once x WHERE x.until < windlass.now()
+                                 ORDER BY x.until LIMIT p_limit));
     PERFORM setval('windlass.awaited'::regclass, 0, true);
     more := greatest(dead, keys, workers, parents, v_parts, v_notes, v_saved, v_full, v_deaths,
                      v_marks, v_steps) >= p_limit;

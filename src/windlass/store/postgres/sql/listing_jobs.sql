@@ -73,9 +73,10 @@ $$;
 
 -- Where a job is: its state as users know it, and its attempt. No row: there is no such job. The one function
 -- that knows.
--- Callers: check_after, follow, look_at_fresh, part_runs, expire_steps, the view job_part. May call: worker,
--- reader. Lock: none; who acts on it has locked claim in ACCESS SHARE mode before, as in finish. On its way
--- from one place to the next a job is in exactly one of them in any snapshot, hence one statement.
+-- Callers: check_after, follow, look_at_fresh, part_runs, expire_steps, expire_signals, send_signal, the view
+-- job_part. May call: worker, reader. Lock: none; who acts on it has locked claim in ACCESS SHARE mode before,
+-- as in finish. On its way from one place to the next a job is in exactly one of them in any snapshot, hence
+-- one statement.
 CREATE OR REPLACE FUNCTION windlass.standing_of(p_job bigint) RETURNS TABLE (state text, attempt smallint)
 LANGUAGE plpgsql STABLE ROWS 1 SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 BEGIN
@@ -94,11 +95,15 @@ BEGIN
      LIMIT 1;
 END $$;
 
--- Why a job that was put off waits, if there is more to say than its time [O4] [P12].
+-- Why a job that was put off waits, if there is more to say than its time [O4] [P12] [W2].
 -- Callers: list_found, the view job, the store's look-up. May call: worker, reader. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.deferred_reason(d windlass.deferred) RETURNS text
 LANGUAGE sql STABLE AS $$
     SELECT CASE WHEN d.options ->> 'unknown_since' IS NOT NULL THEN 'no worker knows this task'
+                WHEN d.suspended IS NOT NULL
+                THEN (SELECT 'waits for signal '
+                             || string_agg(w.signal || windlass.waits_since(w.at, w.until), ' and ' ORDER BY w.no)
+                        FROM windlass.wait w WHERE w.job = d.id AND w.claim = d.suspended)
                 WHEN d.run_at = 'infinity'
                 THEN (SELECT 'waits for job ' || min(e.on_job)
                              || CASE count(*) WHEN 1 THEN '' WHEN 2 THEN ' and 1 other'

@@ -220,8 +220,10 @@ CREATE OR REPLACE FUNCTION windlass.finish_others(
 LANGUAGE plpgsql AS $$
 DECLARE
     d        record;
+    s        record;
     v_ready  windlass.ready;
     v_reason text;
+    v_claim  bigint;
 BEGIN
     applied := 0;
     repeated := 0;
@@ -275,6 +277,12 @@ BEGIN
                 USING ERRCODE = 'serialization_failure', HINT = 'Run the transaction again.';
         END IF;
         applied := applied + 1;
+        v_claim := NULL;
+        IF d.final = 'snooze' THEN
+            SELECT * INTO s FROM windlass.suspension(d.id, d.claim, d.delay);
+            d.delay := s.delay;
+            v_claim := CASE WHEN s.waits THEN d.claim END;
+        END IF;
         IF d.type IS NOT NULL THEN
             PERFORM windlass.note_failure(d.id, (d.ready).attempt, d.type, d.message, d.traceback);
         END IF;
@@ -298,24 +306,26 @@ BEGIN
                 v_ready.options := windlass.without_deadline(v_ready.options);
             END IF;
             PERFORM windlass.reoffer(v_ready, d.delay, v_ready.attempt + (d.kind = 'retry')::int,
-                                   v_ready.deaths, d.kind = 'retry');
+                                   v_ready.deaths, d.kind = 'retry', v_claim);
         END IF;
     END LOOP;
 END $$;
 
 -- Offers an attempt again: at the back of its lane at once, or through deferred after a delay.
+-- p_suspended: the claim under which it began to wait for signals, where it did.
 -- Callers: finish_others, hand_back. May call: worker. Lock: those of offer.
 CREATE OR REPLACE FUNCTION windlass.reoffer(
-    r windlass.ready, p_delay float8, p_attempt int, p_deaths int, p_retrying boolean) RETURNS void
+    r windlass.ready, p_delay float8, p_attempt int, p_deaths int, p_retrying boolean,
+    p_suspended bigint DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
     v_id bigint := windlass.job_of(r);
 BEGIN
     IF p_delay > 0 THEN
         INSERT INTO windlass.deferred (id, run_at, enqueued_at, queue, priority, task, payload, options,
-                                       attempt, deaths, retrying)
+                                       attempt, deaths, retrying, suspended)
         SELECT v_id, windlass.in_seconds(p_delay), windlass.enqueued_of(r), l.queue, l.priority, r.task,
-               r.payload, r.options, p_attempt, p_deaths, p_retrying
+               r.payload, r.options, p_attempt, p_deaths, p_retrying, p_suspended
           FROM windlass.lane l WHERE l.id = r.lane;
     ELSE
         PERFORM windlass.offer(r.lane, 1, ARRAY[r.task], ARRAY[r.payload::text], ARRAY[r.options::text],

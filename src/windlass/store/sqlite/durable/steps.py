@@ -41,13 +41,29 @@ def _save(tx: Transaction, worker: int, job: ClaimedJob, step: Step) -> tuple[St
     return _step(found, tx.now), added
 
 
+def find(tx: Transaction, job: int, name: str) -> Step | None:
+    """A step of a job, if it is done."""
+    found = tx.one(_SQL["step"], (job, name))
+    return None if found is None else _step(found, tx.now)
+
+
+def add(tx: Transaction, job: int, step: Step) -> Step:
+    """Write a step of a job that the caller knows to run; it is the first of its name."""
+    tx.run(_SQL["save"], (job, step.name, tx.now, None, step.attempt, step.code, step.result))
+    found = find(tx, job, step.name)
+    assert found is not None
+    return found
+
+
 def steps(connection: apsw.Connection, job: int, now: float) -> list[Step]:
     """The steps of a job, in the order in which they were written. Reads only."""
     return [_step(row, now) for row in fetch(connection, _SQL["steps"], (job,))]
 
 
 def forget(tx: Transaction, job: int) -> int:
-    """Remove the steps of a job that is gone; how many."""
+    """Remove the steps of a job that is gone, and what it waits for; how many steps."""
+    tx.run(_SQL["forget_waits"], (job,))
+    tx.run(_SQL["forget_signals"], (job,))
     return tx.run(_SQL["forget"], (job,))
 
 

@@ -246,6 +246,46 @@ CREATE TABLE windlass_expiry (
 ) STRICT;
 CREATE INDEX windlass_expiry_at ON windlass_expiry (at);
 
+-- What jobs wait for, until they have it or its time is over: then it is a step [W2]. name: that of the step.
+-- claim: the one under which the handler asked last. suspended: its job was put off for this, and waits for it
+-- as long as it is scheduled. until: NULL is for ever. shape: the JSON schema of what it waits for.
+CREATE TABLE windlass_wait (
+    no        INTEGER PRIMARY KEY AUTOINCREMENT,
+    job       INTEGER NOT NULL,
+    name      TEXT NOT NULL,
+    signal    TEXT NOT NULL,
+    claim     INTEGER NOT NULL,
+    suspended INTEGER NOT NULL DEFAULT 0,
+    at        REAL NOT NULL,
+    until     REAL,
+    shape     TEXT,
+    UNIQUE (job, name)
+) STRICT;
+
+-- Signals that no wait has taken yet, in the order in which they were sent.
+CREATE TABLE windlass_signal (
+    no    INTEGER PRIMARY KEY AUTOINCREMENT,
+    job   INTEGER NOT NULL,
+    name  TEXT NOT NULL,
+    at    REAL NOT NULL,
+    value TEXT NOT NULL
+) STRICT;
+CREATE INDEX windlass_signal_job ON windlass_signal (job, name, no);
+
+-- How far the walk over waits and signals has come that looks for jobs which are gone.
+CREATE TABLE windlass_signal_look (
+    single INTEGER PRIMARY KEY CHECK (single = 1),
+    job    INTEGER NOT NULL
+) STRICT;
+INSERT INTO windlass_signal_look VALUES (1, 0);
+
+-- Addresses that may send one signal and have done so, until they would be of no use any more.
+CREATE TABLE windlass_signal_once (
+    token TEXT PRIMARY KEY,
+    until REAL NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX windlass_signal_once_until ON windlass_signal_once (until);
+
 CREATE TABLE windlass_worker (
     id         INTEGER PRIMARY KEY,
     label      TEXT NOT NULL,

@@ -46,7 +46,7 @@ END $$;
 
 -- ==== Forgetting ====
 
--- Removes the steps of jobs that are gone; returns how many.
+-- Removes the steps of jobs that are gone, and what they wait for; returns how many steps.
 -- Callers: delete, expire_steps. May call: worker. Lock: the rows, which nobody else changes.
 CREATE OR REPLACE FUNCTION windlass.drop_steps(p_jobs bigint[]) RETURNS int
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
@@ -55,6 +55,7 @@ DECLARE
 BEGIN
     DELETE FROM windlass.step s WHERE s.job = ANY (p_jobs);
     GET DIAGNOSTICS v_gone = ROW_COUNT;
+    PERFORM windlass.drop_signals(p_jobs);
     RETURN v_gone;
 END $$;
 

@@ -27,5 +27,11 @@ WHERE s.rowid > ? AND s.rowid <= ? AND s.at < ?
   AND NOT EXISTS (SELECT 1 FROM windlass_job j WHERE j.pos = s.job AND j.id IS NULL)
   AND NOT EXISTS (SELECT 1 FROM windlass_part p WHERE p.earlier = s.job);
 
+-- :forget_waits
+DELETE FROM windlass_wait WHERE job = ?;
+
+-- :forget_signals
+DELETE FROM windlass_signal WHERE job = ?;
+
 -- :forget
 DELETE FROM windlass_step WHERE job = ?;

@@ -1,0 +1,43 @@
+"""What jobs wait for, on SQLite. Reads only [W2]."""
+
+from __future__ import annotations
+
+import apsw
+
+from windlass.store import signal_rules
+from windlass.store.records import WaitRecord
+from windlass.store.sqlite.rows import fetch
+from windlass.store.sqlite.schema import Statements
+
+_SQL = Statements("signals")
+
+
+def reason(connection: apsw.Connection, job: int) -> str | None:
+    """What a job that is scheduled waits for, in words."""
+    return signal_rules.reason(fetch(connection, _SQL["of_job"], (job,)))
+
+
+def waits(
+    connection: apsw.Connection,
+    limit: int = 100,
+    *,
+    before: int | None = None,
+    job: int | None = None,
+    signal: str | None = None,
+) -> list[WaitRecord]:
+    """See Store.waits."""
+    found = fetch(connection, _SQL["waits"], (job, before, signal, limit))
+    return [
+        WaitRecord(
+            job=id,
+            task=task,
+            queue=queue,
+            signal=name,
+            since=at,
+            until=until,
+            shape=shape,
+            name=step,
+            number=no,
+        )
+        for id, task, queue, name, at, until, shape, step, no in found
+    ]

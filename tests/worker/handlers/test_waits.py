@@ -1,0 +1,217 @@
+"""Waits for signals as handlers use them, on each kind of store [W2]."""
+
+import asyncio
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from windlass import Context, Retry, Windlass
+from windlass.errors import ConfigurationError, JobFailed, ResultInvalid, SignalRefused, WaitTimedOut
+
+pytestmark = pytest.mark.usefixtures("often")
+
+
+@dataclass
+class Approval:
+    """What is signalled."""
+
+    by: str
+    ok: bool = True
+
+
+async def until_it_waits(app: Windlass, id: int) -> str:
+    """Wait for a job to be suspended; why it waits."""
+    job = app.job(id)
+    async with asyncio.timeout(10):
+        while True:
+            record = await job.arecord()
+            if record.state == "scheduled" and record.reason is not None:
+                return record.reason
+            await asyncio.sleep(0.01)
+
+
+async def test_w2_a_handler_goes_on_with_the_value_of_its_signal(any_app: Windlass) -> None:
+    """Typed, the same on later attempts, while others have its slot."""
+    seen: list[Any] = []
+
+    @any_app.task(retry=Retry(3, base=0))
+    async def ask(ctx: Context) -> str:
+        answer = await ctx.wait("approved", timeout="7d", type=Approval)
+        assert isinstance(answer, Approval)
+        seen.append((ctx.attempt, answer))
+        if ctx.attempt == 1:
+            raise OSError("after the wait")
+        return answer.by
+
+    @any_app.task
+    async def other() -> str:
+        return "ran"
+
+    await any_app.amigrate()
+    job = await ask.aenqueue()
+    async with any_app.worker({"default": 1}):
+        reason = await until_it_waits(any_app, job.id)
+        assert reason.startswith("waits for signal approved since ")
+        assert await (await other.aenqueue()).aresult("10s") == "ran"
+        assert await any_app.asignal(job, "approved", Approval("ann")) == "delivered"
+        assert await job.aresult("10s") == "ann"
+    assert seen == [(1, Approval("ann")), (2, Approval("ann"))]
+    with pytest.raises(SignalRefused, match="succeeded"):
+        await job.asignal("approved", None)
+
+
+async def test_w2_a_plain_handler_waits_too(any_app: Windlass) -> None:
+    @any_app.task
+    def ask(ctx: Context) -> list[int]:
+        return [ctx.blocking.wait("number", type=int) for _ in range(3)]
+
+    await any_app.amigrate()
+    job = await ask.aenqueue()
+    assert [await any_app.asignal(str(job.id), "number", n) for n in (1, 2)] == ["kept", "kept"]
+    async with any_app.worker({"default": 1}):
+        await until_it_waits(any_app, job.id)
+        assert await job.asignal("number", 3) == "delivered"
+        assert await job.aresult("10s") == [1, 2, 3]
+
+
+async def test_w2_a_wait_that_times_out_may_be_caught(any_app: Windlass) -> None:
+    @any_app.task(retry=Retry(2, base=0))
+    async def ask(ctx: Context) -> str:
+        try:
+            await ctx.wait("approved", timeout="200ms")
+        except WaitTimedOut as late:
+            if ctx.attempt == 1:
+                raise OSError("after the timeout") from None
+            return f"no {late.signal}, attempt {ctx.attempt}"
+        return "approved"
+
+    await any_app.amigrate()
+    job = await ask.aenqueue()
+    async with any_app.worker({"default": 1}):
+        assert await job.aresult("20s") == "no approved, attempt 2"
+
+
+async def test_w2_a_timeout_that_nobody_catches_ends_the_job_dead_at_once(any_app: Windlass) -> None:
+    @any_app.task(retry=Retry(5, base=0))
+    async def ask(ctx: Context) -> None:
+        await ctx.wait("approved", timeout="100ms")
+
+    await any_app.amigrate()
+    job = await ask.aenqueue()
+    async with any_app.worker({"default": 1}):
+        with pytest.raises(JobFailed, match="WaitTimedOut"):
+            await job.aresult("20s")
+    record = await job.arecord()
+    assert (record.attempt, record.reason) == (1, "signal approved did not come in time")
+
+
+async def test_w2_waits_side_by_side_go_on_with_the_first_signal(any_app: Windlass) -> None:
+    @any_app.task
+    async def ask(ctx: Context) -> list[Any]:
+        async with asyncio.TaskGroup() as group:
+            waits = [group.create_task(ctx.wait(name)) for name in ("a", "b")]
+        return [wait.result() for wait in waits]
+
+    await any_app.amigrate()
+    job = await ask.aenqueue()
+    async with any_app.worker({"default": 1}):
+        reason = await until_it_waits(any_app, job.id)
+        assert "signal a since" in reason
+        assert "and b since" in reason
+        assert await job.asignal("b", 2) == "delivered"
+        await until_it_waits(any_app, job.id)
+        await job.asignal("a", 1)
+        assert await job.aresult("10s") == [1, 2]
+
+
+async def test_w2_a_value_of_another_type_fails_the_attempt(app: Windlass) -> None:
+    @app.task(retry=Retry(1))
+    async def ask(ctx: Context) -> int:
+        number: int = await ctx.wait("number", type=int)
+        return number
+
+    await app.amigrate()
+    job = await ask.aenqueue()
+    await job.asignal("number", "three")
+    async with app.worker({"default": 1}):
+        with pytest.raises(JobFailed, match=ResultInvalid.__name__):
+            await job.aresult("10s")
+
+
+async def test_w2_a_signal_of_a_transaction_that_is_rolled_back_was_never_sent(url: str) -> None:
+    if not url.startswith("postgresql"):
+        pytest.skip("SQLite's own transactions are in tests/store/sqlite")
+    import asyncpg
+
+    with Windlass(url) as app:
+
+        @app.task
+        async def ask(ctx: Context) -> Any:
+            return await ctx.wait("approved", timeout="7d")
+
+        await app.amigrate()
+        job = await ask.aenqueue()
+        connection = await asyncpg.connect(url)
+        async with app.worker({"default": 1}):
+            await until_it_waits(app, job.id)
+            undone = connection.transaction()
+            await undone.start()
+            assert await job.asignal("approved", "never", connection=connection) == "delivered"
+            await undone.rollback()
+            async with connection.transaction():
+                assert await app.asignal(job, "approved", "yes", connection=connection) == "delivered"
+                assert await job.astatus() == "scheduled"
+            assert await job.aresult("10s") == "yes"
+        await connection.close()
+
+
+async def test_w2_a_test_context_is_given_its_signals() -> None:
+    ctx = Context.for_test(signals=[("go", 1), ("go", 2)])
+    assert [await ctx.wait("go"), await ctx.wait("go", timeout="1d")] == [1, 2]
+    with pytest.raises(WaitTimedOut):
+        await ctx.wait("go", timeout="1d")
+    with pytest.raises(ConfigurationError, match="for_test"):
+        await ctx.wait("go")
+
+
+def test_w2_a_drain_runs_what_was_signalled() -> None:
+    app = Windlass()
+
+    @app.task
+    def ask(ctx: Context) -> Any:
+        return ctx.blocking.wait("go", timeout="2d")
+
+    with app.testing() as kit:
+        answered, late = ask.enqueue(), ask.enqueue()
+        assert [job.id for job in kit.drain().waiting] == [answered.id, late.id]
+        assert answered.signal("go", "yes") == "delivered"
+        assert [job.result for job in kit.drain().succeeded] == ["yes"]
+        ran = kit.drain(advance="3d", raises=False)
+        assert [job.reason for job in ran.dead] == ["signal go did not come in time"]
+        assert isinstance(ran.errors[0], WaitTimedOut)
+
+
+async def test_w2_a_signal_wakes_its_handler_at_once(any_app: Windlass) -> None:
+    """Without a poll between them. Figures are in docs/guides/jobs-that-wait.md."""
+    woken: asyncio.Queue[float] = asyncio.Queue()
+
+    @any_app.task
+    async def ask(ctx: Context) -> None:
+        for _ in range(5):
+            await ctx.wait("go")
+        woken.put_nowait(time.perf_counter())
+
+    await any_app.amigrate()
+    sent: list[float] = []
+    took = []
+    async with any_app.worker({"default": 1}):
+        for _ in range(5):
+            job = await ask.aenqueue()
+            for no in range(5):
+                await until_it_waits(any_app, job.id)
+                sent.append(time.perf_counter())
+                await job.asignal("go", no)
+            took.append(await woken.get() - sent[-1])
+    assert min(took) < 0.25, took
