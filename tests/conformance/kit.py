@@ -36,6 +36,7 @@ from windlass.store.records import (
     Plan,
     Receipt,
     Rescued,
+    Room,
     WorkerInfo,
 )
 from windlass.store.settings import StoreSettings
@@ -189,9 +190,9 @@ class Rig:
         jobs = [jobs] if isinstance(jobs, ClaimedJob) else jobs
         return await self.flush(worker, [Outcome(job=job, kind=kind, **fields) for job in jobs])
 
-    async def flush(self, worker: int, outcomes: Sequence[Outcome]) -> Finished:
+    async def flush(self, worker: int, outcomes: Sequence[Outcome], room: Room | None = None) -> Finished:
         """Send outcomes as the worker's next flush."""
-        return await self.store.finish(worker, self.next_flush(worker), outcomes)
+        return await self.store.finish(worker, self.next_flush(worker), outcomes, room)
 
     async def die(self, worker: int, policy: DeathPolicy = POLICY) -> Rescued:
         """The worker is gone without a word, and somebody rescues its jobs."""

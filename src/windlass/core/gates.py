@@ -15,6 +15,9 @@ A pass is a row that names its job, never a count: what has ended cannot go on h
     shut:<queue>                    none: nobody runs jobs of their queue, so they leave their slots to others
     fair                            no gate, but the ring of fair keys
 
+A worker may be handed several jobs of one waiting list, to run one after the other: a run. All of them have
+passes, so that it does not matter which of them ends last, and together they take one place.
+
 All but the order pass are given back when an attempt ends and the job is put off, or waits for tokens: else
 those who wait for a budget would keep the slots from everybody. A job that is offered again at once keeps
 them. Let out of a waiting list for tokens, a job goes to the first gate that it has no pass of, and then to
@@ -95,6 +98,13 @@ def is_slots(gate: str) -> bool:
 def keeps(gate: str) -> bool:
     """Whether a pass outlives the attempt, until the job has ended for good."""
     return gate.startswith("order:")
+
+
+def waits_again(gate: str, *, is_first: bool, at_once: bool) -> bool:
+    """Whether a job of a run that did not end for good goes back to its waiting list, at its turn. Of an
+    ordering key the first that is left keeps the pass, and nobody comes before it [F6]; at other gates who is
+    offered `at_once` would take a second place beside those that run."""
+    return not is_first if keeps(gate) else at_once
 
 
 def reason(gate: str) -> str:  # noqa: PLR0911 - one for each kind

@@ -59,6 +59,13 @@ RAMP: Final = 0.1
 idle come first [K10]."""
 
 MAX_AHEAD: Final = 1000
+
+RUN: Final = 0.05
+"""Seconds of work in a run of a key: so long may the last of them wait for the first, with slots free."""
+
+MAX_RUN: Final = 64
+"""Jobs in a run at most."""
+
 WEIGHT: Final = 0.1
 """How much the newest run time counts. A long one counts in full: better too careful than stuck."""
 
@@ -91,3 +98,10 @@ class Appetite:
         if self.long or slots < 1:
             return 0
         return min(MAX_AHEAD, int(slots * AHEAD / max(self.seconds, 1e-6)))
+
+    def behind(self, firsts: int) -> int:
+        """How many more jobs of their keys may come with each of so many that are handed over, to run one
+        after the other."""
+        if self.long or firsts < 1:
+            return 0
+        return min(MAX_RUN - 1, int(RUN / max(self.seconds, 1e-6)), MAX_AHEAD // firsts)

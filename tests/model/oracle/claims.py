@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from itertools import takewhile
 from typing import Any
 
 import msgspec
 
 from tests.model.oracle.base import Base, atomic
 from tests.model.oracle.family import claimed
-from tests.model.oracle.gates import is_called_back, passes_all
+from tests.model.oracle.gates import follow, is_called_back, passes_all
 from tests.model.oracle.job import Job
 from tests.model.oracle.tables import Lane, Worker
 from tests.model.oracle.tokens import take_for
@@ -161,6 +162,7 @@ class Claims(Base):
         now = self._clock()
         applied = repeated = 0
         refused: list[int] = []
+        quiet = self._quiet(room)
         for outcome in outcomes:
             fence = outcome.job.fence
             job = self._running(mine, outcome.job)
@@ -172,7 +174,41 @@ class Claims(Base):
                 repeated += 1
             else:
                 refused.append(outcome.job.id)
-        return Finished(applied, repeated, tuple(refused))
+        handed = () if room is None or repeated else self._hand_over(mine, room, quiet, now)
+        return Finished(applied, repeated, tuple(refused), tuple(handed))
+
+    def _quiet(self, room: Room | None) -> dict[str, int]:
+        """The queues with room in which nobody waits to be claimed."""
+        busy = {lane.queue for lane in self._tables.lanes.values() if lane.waiting}
+        return {name: n for name, n in room.queues.items() if n > 0 and name not in busy} if room else {}
+
+    def _hand_over(self, worker: Worker, room: Room, left: dict[str, int], now: float) -> list[Claim]:
+        """What a flush has let into these queues goes to its worker, as far as a claim could give it out."""
+        tables, claims = self._tables, list[Claim]()
+        for lane in tables.open_lanes(left, now):
+            queue = lane.queue
+            known = tables.queues[queue]
+            longest = 0 if known.concurrency is not None or known.governor else room.runs.get(queue, 0)
+            free = self._room(lane, left[queue], now)
+            simple = lambda job: not (job.deaths or job.options.part or job.task in room.tokens)  # noqa: E731
+            batch = list(takewhile(simple, lane.waiting[:free]))
+            left[queue] -= len(batch)
+            if not batch:
+                continue
+            claim = self._lease(lane, batch, worker, now)
+            runs = [
+                job
+                for first in batch
+                if not lane.waiting
+                for job in follow(tables, first, longest, room.tokens)
+            ]
+            for job in runs:
+                job.seq, job.reason, run = lane.draw(), None, job.run
+                tables.lease(job, worker, claim.id, now)
+                job.run = run
+            jobs = [job.claimed() for job in (*batch, *runs)]
+            claims.append(msgspec.structs.replace(claim, jobs=jobs))
+        return claims
 
     def _running(self, worker: Worker, claimed: ClaimedJob) -> Job | None:
         """The job, if this worker runs it under this very claim [C5]."""

@@ -6,11 +6,14 @@ Whoever frees a place lets the next in at once, in the same operation.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tests.model.oracle.job import Job
 from windlass.core.gates import Gate, gates_of, is_slots, keeps, reason, shut_gate
+from windlass.core.gates import waits_again as decide_waits_again
 from windlass.core.states import State
 from windlass.store.records import NewJob, TaskRecord
 
@@ -25,14 +28,23 @@ class Gateway:
     line: list[Job] = field(default_factory=list)
     passes: set[Job] = field(default_factory=set)
 
+    @property
+    def taken(self) -> int:
+        """How much of its room is taken: the jobs of a run take one place together."""
+        return places(self.passes)
+
 
 @dataclass
 class Mark:
-    """How far an ordering key has come: how many turns were given, and how many of them have ended [F6]."""
+    """How far an ordering key has come: how many of its turns have ended [F6]."""
 
     at: float
-    given: int = 0
     position: int = 0
+
+
+def places(jobs: Iterable[Job]) -> int:
+    """How many places jobs take at a gate."""
+    return len({job.run or -job.id for job in jobs})
 
 
 def gates(tables: Tables, job: Job | NewJob) -> list[Gate]:
@@ -76,9 +88,9 @@ def is_called_back(tables: Tables, job: Job, batch: list[Job]) -> bool:
     for gate in gates(tables, job):
         beyond = tables.gate(gate.name).passes
         is_set = settings.get(gate.name.partition(":")[0]) is not None
-        if not is_set or gate.name not in job.passes or len(beyond) <= gate.limit:
+        if not is_set or gate.name not in job.passes or places(beyond) <= gate.limit:
             continue
-        if sum(other.state is State.RUNNING or other in batch for other in beyond) >= gate.limit:
+        if places(other for other in beyond if other.state is State.RUNNING or other in batch) >= gate.limit:
             del job.passes[gate.name]
             beyond.remove(job)
             wait_at(tables, job, gate.name)
@@ -89,7 +101,7 @@ def is_called_back(tables: Tables, job: Job, batch: list[Job]) -> bool:
 def wait_at(tables: Tables, job: Job, gate: str) -> None:
     """Set a job aside at the end of a line."""
     job.stand(tables.gate(gate).line)
-    job.gate, job.reason = gate, reason(gate)
+    job.gate, job.reason, job.run, job.line_place = gate, reason(gate), 0, None
 
 
 def let_in(tables: Tables, name: str, now: float) -> int:
@@ -146,11 +158,11 @@ def leave(tables: Tables, job: Job, now: float, *, ended: bool) -> None:
     """Take a job's passes back when its attempt has ended: all of them where the job has, too [F6]."""
     freed = sorted(name for name in job.passes if ended or not keeps(name))
     for name in freed:
+        if keeps(name) and is_first_of_run(tables, job):
+            mark = tables.marks[job.queue, job.options.ordering_key or ""]
+            mark.position, mark.at = mark.position + 1, now
         del job.passes[name]
         tables.gate(name).passes.remove(job)
-        if keeps(name):
-            mark = tables.marks[job.queue, job.options.ordering_key or ""]
-            mark.position, mark.at = job.turn, now
     for name in freed:
         if not is_budget(name):  # room there comes with time, and is for `promote` to give
             let_in(tables, name, now)
@@ -198,7 +210,7 @@ def is_budget(gate: str) -> bool:
 
 
 def _has_room(tables: Tables, gate: Gate) -> bool:
-    return len(tables.gate(gate.name).passes) < gate.limit
+    return tables.gate(gate.name).taken < gate.limit
 
 
 def _give(tables: Tables, job: Job, name: str) -> None:
@@ -206,7 +218,68 @@ def _give(tables: Tables, job: Job, name: str) -> None:
         return
     job.passes[name] = 1
     tables.gate(name).passes.add(job)
-    if keeps(name):
-        mark = tables.marks[job.queue, job.options.ordering_key or ""]
-        mark.given += 1
-        job.turn = mark.given
+
+
+# -- runs of keys --------------------------------------------------------------------------------------------
+
+
+def is_first_of_run(tables: Tables, job: Job) -> bool:
+    """Whether nobody of its run who came before it is left; so it is of one that is on its own."""
+    mine = job.line_place or 0
+    beyond = tables.gate(job.run_gate).passes if job.run else ()
+    return not any(other.run == job.run and (other.line_place or 0) < mine for other in beyond)
+
+
+def waits_again(tables: Tables, job: Job, now: float, *, at_once: bool) -> bool:
+    """Whether a job whose attempt is over was one of a run, and has gone back to its line at its turn."""
+    name = job.run_gate
+    if not job.run or name not in job.passes:
+        return False
+    if not decide_waits_again(name, is_first=is_first_of_run(tables, job), at_once=at_once):
+        return False
+    gateway, place = tables.gate(name), job.line_place
+    del job.passes[name]
+    gateway.passes.remove(job)
+    wait_at(tables, job, name)
+    job.line_place = place
+    gateway.line.sort(key=lambda other: math.inf if other.line_place is None else other.line_place)
+    if not keeps(name):
+        let_in(tables, name, now)
+    return True
+
+
+def follow(tables: Tables, first: Job, longest: int, tokens: Collection[str]) -> list[Job]:
+    """Those who follow a job that is handed over, up to so many, in a run with it: they have passes, and
+    stand nowhere."""
+    way = [gate.name for gate in gates(tables, first)]
+    if longest < 1 or len(way) != 1 or list(first.passes) != way or not _is_simple(first):
+        return []
+    gateway = tables.gate(way[0])
+    found: list[Job] = []
+    for job in gateway.line[:longest]:
+        mine = gates(tables, job)
+        if (
+            [gate.name for gate in mine] != way
+            or mine[0].limit < gateway.taken
+            or (job.lane, job.passes) != (first.lane, {})
+            or job.task in tokens
+            or not _is_simple(job)
+        ):
+            break
+        found.append(job)
+    for job in (first, *found) if found else ():
+        job.run_gate = way[0]
+        if job.line_place is None:
+            job.line_place = next(tables.tickets)
+    first.run = next(tables.runs) if found else 0
+    for job in found:
+        job.run = first.run
+        job.stand(None)
+        _give(tables, job, way[0])
+    return found
+
+
+def _is_simple(job: Job) -> bool:
+    options = job.options
+    keyed = options.fair_key is not None or options.expires is not None
+    return not (job.deaths or options.part or options.chunked or keyed)

@@ -74,10 +74,12 @@ class Job:
     """Its places in lines for tokens, which it keeps until it has had them."""
     let_out_at: float = 0.0
     """When it last came to its lane from a gate: tokens are kept for it for a while from then on [F1]."""
-    turn: int = 0
-    """Its number among the jobs of its ordering key, from when its turn came [F6]."""
     run: int = 0
     """The run of its key that it was handed over with; 0: none."""
+    run_gate: str = ""
+    """Where that run has its place."""
+    line_place: int | None = None
+    """Its place in the line of that gate among others that have left it with a run."""
     place: list[Job] | None = None
 
     @property

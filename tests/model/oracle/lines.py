@@ -28,7 +28,7 @@ class Lines(Base):
         found = [
             GateRecord(
                 name=name,
-                passes=len(gateway.passes),
+                passes=gateway.taken,
                 waiting=min(len(gateway.line), COUNTED),
                 oldest=now - gateway.line[0].since,
             )

@@ -16,7 +16,7 @@ from itertools import count
 import msgspec
 
 from tests.model.oracle.family import Parent, advance
-from tests.model.oracle.gates import Gateway, Mark, depart, enter, gates, leave
+from tests.model.oracle.gates import Gateway, Mark, depart, enter, gates, leave, waits_again
 from tests.model.oracle.job import Job
 from tests.model.oracle.measured import Measured
 from tests.model.oracle.pace import Pace
@@ -120,6 +120,7 @@ class Tables:
         self.latency = (0.0, 0.0)  # of the store, and when somebody said so
         self.claims = count(1)
         self.tickets = count(1)
+        self.runs = count(1)
         self._numbers = count(1)
         self._reserved = count(1)
         self._lane_ids = count(1)
@@ -280,6 +281,9 @@ class Tables:
         if began or kind not in NOT_BEGUN:
             job.options = msgspec.structs.replace(job.options, expires_at=None)
         job.options = unknown_tasks.since(job.options, now if kind is Kind.UNKNOWN else None)
+        self._settle(job, State.READY, None)
+        if waits_again(self, job, now, at_once=delay <= 0):
+            return
         if delay > 0:
             state = State.RETRYING if kind in (Kind.RETRY, Kind.LOST) else State.SCHEDULED
             self.defer(job, state, now + delay, now)
@@ -308,7 +312,7 @@ class Tables:
 
     def lease(self, job: Job, worker: Worker, claim: int, now: float) -> None:
         """Give a waiting job to a worker."""
-        job.state = State.RUNNING
+        job.state, job.run = State.RUNNING, 0
         job.worker, job.claim, job.claimed_at = worker.info.id, claim, now
         job.stand(worker.running)
         spend(self, job)

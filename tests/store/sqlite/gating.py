@@ -1,4 +1,4 @@
-"""What must hold between gates, passes and jobs: [I9] to [I12] of migrations/0001_schema.sql. Written without
+"""What must hold between gates, passes and jobs: [I9] to [I13] of migrations/0001_schema.sql. Written without
 the store's own statements, as `invariants` is."""
 
 import json
@@ -27,7 +27,9 @@ class Gating:
         """Raise AssertionError where an invariant does not hold."""
         for row in self.passes:
             self._check_pass(row)
-        passes = Counter(row["gate"] for row in self.passes)
+        passes = Counter(
+            gate for gate, _ in {(row["gate"], row["run"] or -row["job"]) for row in self.passes}
+        )
         lines = Counter(job["gate"] for job in self.jobs.values() if job["gate"] is not None)
         for gate in passes.keys() | lines.keys():
             if gate.startswith("order:"):
@@ -37,6 +39,22 @@ class Gating:
                 assert (queue, key) in self.watermarks, f"{gate} has no watermark"
         for job in self.jobs.values():
             self._check_line(job)
+        self._check_runs()
+
+    def _check_runs(self) -> None:
+        firsts: dict[str, int] = {}
+        for row in self.passes:
+            assert row["gate"].startswith("budget:") or (row["run"] is None) == (row["place"] is None), row
+            if row["run"] is not None:
+                firsts[row["gate"]] = min(row["place"], firsts.get(row["gate"], row["place"]))
+        for row in self.passes:
+            if (
+                row["run"] is not None
+                and row["place"] > firsts[row["gate"]]
+                and row["gate"].startswith("order:")
+            ):
+                job = self.jobs[row["job"]]
+                assert job["state"] == BOUND, f"[I13] {job} does not run, and is not the first of {row}"
 
     def _check_pass(self, row: dict[str, Any]) -> None:
         job, gate = self.jobs.get(row["job"]), row["gate"]
@@ -51,7 +69,7 @@ class Gating:
             assert 0 < row["place"] < LANE, row
             assert row["at"] is not None, row
         else:
-            assert (row["n"], row["need"], row["place"], row["at"]) == (1, None, None, None), row
+            assert (row["n"], row["need"], row["at"]) == (1, None, None), row
             in_line = (job["gate"] or "").startswith(("budget:", "over:")) and not gate.startswith("order:")
             assert not in_line, f"[I11] {job} takes a slot while it waits for tokens: {row}"
         kind, options = gate.partition(":")[0], json.loads(job["options"] or "{}")

@@ -1,5 +1,5 @@
 """What must hold in a file of the SQLite store at any time: [I1] to [I5] of migrations/0001_schema.sql.
-[I6] to [I8] are checked in `families`, and [I9] to [I12] in `gating`.
+[I6] to [I8] are checked in `families`, and [I9] to [I13] in `gating`.
 
 A scan of everything, written without the store's own statements, so that the two can disagree.
 """

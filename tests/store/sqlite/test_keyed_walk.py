@@ -35,6 +35,7 @@ class Walk:
         self.ids: list[int] = []
         self.done: set[int] = set()
         self.handed = 0
+        self.followers = 0
         self.paused = False
 
     async def begin(self) -> None:
@@ -46,6 +47,8 @@ class Walk:
     def new(self) -> NewJob:
         pick = self.pick
         options: dict[str, object] = {}
+        if pick.random() < 0.5:  # such as come in runs
+            return job("plain", **pick.choice([{"ordering_key": "a"}, {"concurrency_key": "c"}]))
         if pick.random() < 0.5:
             options["ordering_key"] = pick.choice("ab")
         if pick.random() < 0.5:
@@ -68,12 +71,14 @@ class Walk:
         everything = [one for jobs in self.running.values() for one in jobs]
         assert max(Counter(one.id for one in everything).values(), default=1) == 1, "beside itself"
         assert self.done.isdisjoint(one.id for one in new), "after its end"
-        turns = Counter(one.options.ordering_key for one in everything if one.options.ordering_key)
+        alone = {(one.claim, one.run or -one.id): one for one in everything}.values()  # one of each run
+        self.followers += len(everything) - len(alone)
+        turns = Counter(one.options.ordering_key for one in alone if one.options.ordering_key)
         assert max(turns.values(), default=1) == 1
-        for one in everything:
-            same = [x for x in everything if x.options.concurrency_key == one.options.concurrency_key]
+        for one in alone:
+            same = [x for x in alone if x.options.concurrency_key == one.options.concurrency_key]
             assert one.options.concurrency_key is None or len(same) <= one.options.key_limit
-        assert sum(one.task == "limited" for one in everything) <= 2
+        assert sum(one.task == "limited" for one in alone) <= 2
 
     async def finish(self, worker: int, jobs: list[ClaimedJob], room: Room | None) -> None:
         outcomes = [self.ending(one) for one in jobs]
@@ -108,8 +113,9 @@ class Walk:
         elif draw < 0.55:
             self.start(worker, await store.claim(worker, ["default"], pick.randint(1, 6), NEEDS))
         elif draw < 0.93 and mine:
-            room = Room({"default": pick.randint(0, 4)}, TOKENS) if pick.random() < 0.7 else None
-            await self.finish(worker, pick.sample(mine, pick.randint(1, len(mine))), room)
+            room = Room({"default": pick.randint(0, 4)}, TOKENS, {"default": pick.randint(0, 4)})
+            some = pick.sample(mine, pick.randint(1, len(mine)))
+            await self.finish(worker, some, room if pick.random() < 0.7 else None)
         elif draw < 0.97:
             await store.promote()
         else:
@@ -127,7 +133,7 @@ class Walk:
                 self.start(worker, await self.store.claim(worker, ["default"], 10, NEEDS))
                 if mine := self.running[worker]:
                     idle = 0
-                    await self.finish(worker, list(mine), Room({"default": 3}, TOKENS))
+                    await self.finish(worker, list(mine), Room({"default": 3}, TOKENS, {"default": 2}))
 
 
 def unused_room(path: Path) -> list[str]:
@@ -141,7 +147,8 @@ def unused_room(path: Path) -> list[str]:
     rows: list[Any] = firsts.fetchall()
     for gate, task, options, _ in rows:
         limits = {each.name: each.limit for each in gates_of("default", task, readable_options(options))}
-        taken: Any = connection.execute("SELECT total(n) FROM windlass_pass WHERE gate = ?", (gate,))
+        places = "SELECT count(DISTINCT coalesce(run, -job)) FROM windlass_pass WHERE gate = ?"
+        taken: Any = connection.execute(places, (gate,))
         if taken.fetchone()[0] < limits[gate]:
             found.append(gate)
     connection.close()
@@ -150,6 +157,7 @@ def unused_room(path: Path) -> list[str]:
 
 @pytest.mark.parametrize("seed", range(6))
 async def test_keyed_jobs_keep_their_limits_whoever_hands_them_over(tmp_path: Path, seed: int) -> None:
+    """[I10] [I13] [F3] [F6] In runs or one by one, whichever of a run ends first."""
     path = tmp_path / "w.db"
     walk = Walk(path, seed)
     await walk.begin()
@@ -163,5 +171,6 @@ async def test_keyed_jobs_keep_their_limits_whoever_hands_them_over(tmp_path: Pa
         (depth,) = (await walk.store.depth()).values()
         assert (depth.ready, depth.running, depth.scheduled) == (0, 0, 0)
         assert walk.handed
+        assert walk.followers
     finally:
         await walk.store.close()

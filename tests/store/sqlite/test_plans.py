@@ -82,7 +82,7 @@ async def test_parents_edges_and_lines_are_found_by_an_index(tmp_path: Path, sta
         rests = [step for step in steps if step.startswith(("SCAN ", "USE TEMP"))]
         allowed = {
             "SCAN CONSTANT ROW", "SCAN p USING INDEX windlass_parent_active", "SCAN (subquery-1)",
-            "SCAN ring",
+            "SCAN ring", "USE TEMP B-TREE FOR count(DISTINCT)",  # of runs at a gate, which are few
         }  # fmt: skip
         assert set(rests) <= allowed, plan
         connection.close()

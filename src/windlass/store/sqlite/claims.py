@@ -63,9 +63,10 @@ def claim(
     limit: int,
     needs: Needs = NOTHING,
     takes: Callable[[ClaimedJob], bool] | None = None,
+    follow: Callable[[Lane, list[ClaimedJob]], list[ClaimedJob]] | None = None,
 ) -> list[Claim]:
     """Lease ready jobs, lane by lane in the order of their heads [C2]. With `takes`, only those before the
-    first that the caller does not take."""
+    first that the caller does not take; with `follow`, those that it brings into their lane for them, too."""
     left = dict(queues) if isinstance(queues, Mapping) else dict.fromkeys(queues, limit)
     heads = _heads(tx, [name for name, bound in left.items() if bound > 0]) if limit > 0 else Heads()
     if not heads.lanes:
@@ -99,7 +100,7 @@ def claim(
                 jobs = claim_limits.enforce(tx, jobs, needs, limited=heads.limited, reserved=heads.reserved)
                 away += len(batch) - len(jobs)
             if jobs:
-                claims.append(_lease(tx, lane, worker, jobs))
+                claims.append(_lease(tx, lane, worker, jobs if follow is None else follow(lane, jobs)))
                 limit = 0 if jobs[0].deaths else limit - len(jobs)
                 left[lane.queue] -= len(jobs)
         fair_keys.refill(tx, lane)  # so that the next claim finds something

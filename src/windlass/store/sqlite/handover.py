@@ -1,5 +1,6 @@
 """Handover: a worker that ends jobs of a key or a limited task gets those that waited for them with the
-answer, in the same transaction [F3] [F6]. A chain of one key so costs one commit a link."""
+answer, in the same transaction [F3] [F6]. A chain of one key so costs one commit a link, or less where the
+worker takes runs of it."""
 
 from __future__ import annotations
 
@@ -9,6 +10,8 @@ import msgspec
 
 from windlass.store.records import Claim, ClaimedJob, Finished, Outcome, Room
 from windlass.store.sqlite import claims, deferred, outcomes
+from windlass.store.sqlite.flow import runs
+from windlass.store.sqlite.operation.lanes import Lane
 from windlass.store.sqlite.operation.transaction import Transaction
 from windlass.store.sqlite.rows import encode
 from windlass.store.sqlite.schema import Statements
@@ -30,14 +33,27 @@ def _hand_over(tx: Transaction, worker: int, room: Room) -> list[Claim]:
     """Claim for this worker what its flush lets into the lanes of queues in which nobody else waits: so
     nobody is overtaken [C2]."""
     queues = {queue: n for queue, n in room.queues.items() if n > 0}
-    for queue, lane in tx.all(_SQL["lanes"], (encode(list(queues)).decode(),)):
+    longest = dict(room.runs)
+    for queue, lane, bounded in tx.all(_SQL["lanes"], (encode(list(queues)).decode(),)):
         if tx.lanes.numbered(lane).ready:
             queues.pop(queue, None)
+        if bounded:
+            longest.pop(queue, None)
     if not queues:
         return []
     deferred.complete(tx)
+
+    def follow(lane: Lane, jobs: list[ClaimedJob]) -> list[ClaimedJob]:
+        most = longest.get(lane.queue, 0)
+        return runs.follow(tx, lane, jobs, most, room.tokens) if most > 0 else jobs
+
     return claims.claim(
-        tx, worker, queues, sum(queues.values()), takes=lambda job: _is_simple(job, room.tokens)
+        tx,
+        worker,
+        queues,
+        sum(queues.values()),
+        takes=lambda job: _is_simple(job, room.tokens),
+        follow=follow,
     )
 
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import msgspec
 
 from windlass.core.expiry import NOT_BEGUN
-from windlass.core.gates import Gate, shut_gate
+from windlass.core.gates import Gate, shut_gate, waits_again
 from windlass.core.retry import FORGET_AFTER
 from windlass.core.states import Kind
 from windlass.store import unknown_tasks
@@ -122,7 +122,26 @@ def pass_only_gate(tx: Transaction, lane: Lane, pos: int, job: int, gate: str) -
     """The same for a job that has no other gate, no pass and no fair key, among others that go on
     `together`."""
     tx.gates.hand_on(job, gate)
+    tx.passed[job] = gate, pos
     _enter(tx, lane, pos, job, rows.BOUND)
+
+
+def enter(tx: Transaction, lane: Lane, pos: int, job: int) -> None:
+    """The same for one whose pass somebody else gives it."""
+    _enter(tx, lane, pos, job, rows.BOUND)
+
+
+def _waits_again(tx: Transaction, row: Row, *, at_once: bool) -> bool:
+    """Whether a job whose attempt is over was one of a run, and has given back its pass to wait at the place
+    that it had, as if it had never left [F3] [F6]."""
+    found = tx.one(_SQL["run_of"], (row.id,))
+    if found is None or not waits_again(found[0], is_first=not found[2], at_once=at_once):
+        return False
+    gate, place, _ = found
+    _leave(tx, row)
+    tx.gates.call_back(row.id, gate)
+    _join_list(tx, row, gate, row.touched_at, place=place)
+    return True
 
 
 def admit(tx: Transaction, lane: Lane, pos: int, job: int, options: str | None, *, bound: bool) -> None:
@@ -258,6 +277,8 @@ def put_back(
     if began or kind not in NOT_BEGUN:
         forget_deadline(row)
     remember_unknown(row, tx.now if kind is Kind.UNKNOWN else None)
+    if row.state == rows.BOUND and _waits_again(tx, row, at_once=delay <= 0):
+        return
     if delay > 0:
         state = rows.RETRYING if kind in (Kind.RETRY, Kind.LOST) else rows.SCHEDULED
         defer(tx, row, state, tx.now + delay)

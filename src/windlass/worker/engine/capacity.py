@@ -4,6 +4,8 @@ how far ahead it is worth claiming.
 The run times of a queue say how many jobs to hold ahead (see `core.slots`); a task that takes batches
 fills a slot with many jobs. `total`, where it is given, bounds what runs over all queues, and then nothing is
 held ahead.
+
+A run of a key takes one slot: its first job waits for that like any other, and the rest behind it.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from typing import Final
 
 from windlass.core.slots import RAMP, Appetite
 from windlass.store.records import ClaimedJob
+from windlass.worker.engine.key_runs import KeyRuns
 
 STALE: Final = 1.0
 """Seconds until claimed jobs that wait for slots go back to where others can take them, unless they are
@@ -34,6 +37,8 @@ class Capacity:
         """Jobs that are claimed and not started, of queues of which any ever were."""
         self.busy: defaultdict[str, int] = defaultdict(int)
         """Slots that are taken."""
+        self.runs: Final = KeyRuns()
+        """Jobs that wait for the one before them to end, and have its slot then."""
         self.low: defaultdict[str, int] = defaultdict(int)
         """With so many left in its buffer it is time to claim again."""
         self.reserved: Counter[str] = Counter()
@@ -65,7 +70,7 @@ class Capacity:
             if queue not in self.buffers and queue not in self.busy:  # of most where there are thousands
                 wants[queue] = n * self._batches.get(queue, 1)
                 continue
-            ahead = self.appetites[queue].ahead(n) if self._total is None else 0
+            ahead = self.ahead(queue)
             self.low[queue] = ahead // 2
             waiting = len(self.buffers[queue])
             free = n - self.busy[queue] - self.reserved[queue]
@@ -75,6 +80,19 @@ class Capacity:
             if room > 0 and waiting <= ahead // 2:
                 wants[queue] = room
         return wants if not wants or self.limit(wants) > 0 else {}
+
+    def ahead(self, queue: str) -> int:
+        """How many jobs of a queue to hold beyond those that fill its slots."""
+        return self.appetites[queue].ahead(self.slots.get(queue, 0)) if self._total is None else 0
+
+    def spare(self, queue: str) -> int:
+        """How many more of those there is room for."""
+        return max(0, self.ahead(queue) - len(self.buffers[queue]))
+
+    def run_length(self, queue: str, firsts: int) -> int:
+        """How many jobs may come behind each of so many that are handed over. A task that takes batches
+        fills its slots by itself."""
+        return self.appetites[queue].behind(firsts) if self._batches.get(queue, 1) == 1 else 0
 
     def crowds(self, wants: Mapping[str, int]) -> dict[str, int]:
         """Those of these queues whose jobs take long and that others serve, too, with how many do [K10]."""
@@ -113,10 +131,22 @@ class Capacity:
             self._grown[queue] = taken, time.monotonic()
         self._buffered[queue] += len(jobs)
 
+    def put_runs(self, queue: str, jobs: Sequence[ClaimedJob]) -> None:
+        """The same of jobs that may be of runs of keys."""
+        firsts = self.runs.put(jobs)
+        self.put(queue, firsts)
+        self._buffered[queue] += len(jobs) - len(firsts)
+
+    def empty(self, queue: str) -> list[ClaimedJob]:
+        """All who wait for slots of this queue; they wait no longer."""
+        waiting = [*self.buffers[queue], *self.runs.empty(queue)]
+        self.buffers[queue].clear()
+        return waiting
+
     def is_stale(self, queue: str) -> bool:
         """Whether the jobs that wait for slots of this queue should go back, since none come free. Then what
         runs takes long, so nothing is claimed ahead until a short one has ended."""
-        waiting = len(self.buffers[queue])
+        waiting = len(self.buffers[queue]) + self.runs.waiting(queue)
         if not waiting:
             self._stuck.pop(queue, None)
             return False
@@ -132,9 +162,17 @@ class Capacity:
         return True
 
     def remove(self, job: ClaimedJob) -> None:
-        """This job does not wait for a slot any more."""
-        self.buffers[job.queue].remove(job)
+        """This job does not wait for a slot any more, nor behind others; who comes next takes its place."""
+        buffer = self.buffers[job.queue]
+        if job in buffer:
+            place = buffer.index(job)
+            following = self.runs.next_of(job) if job.run else None
+            del buffer[place]
+            if following is not None:
+                buffer.insert(place, following)
+        else:
+            self.runs.remove(job)
 
     def waiting(self) -> list[ClaimedJob]:
-        """Every job that waits for a slot."""
-        return [job for buffer in self.buffers.values() for job in buffer]
+        """Every job that waits for a slot, or behind another."""
+        return [*(job for buffer in self.buffers.values() for job in buffer), *self.runs]

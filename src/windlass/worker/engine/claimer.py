@@ -7,7 +7,7 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from windlass.core.retry import Backoff
@@ -164,8 +164,17 @@ class Claimer:
         if self._board is not None:
             self._board.answered(room=room)
 
-    def take(self, claims: Sequence[Claim]) -> int:
+    def take_handed(self, claims: Sequence[Claim]) -> int:
+        """The same for claims that came with the answer to a flush: they may be runs of keys."""
+        found = self.take(claims, self._capacity.put_runs)
+        self._slots.run_watch.begin()
+        return found
+
+    def take(
+        self, claims: Sequence[Claim], put: Callable[[str, Sequence[ClaimedJob]], None] | None = None
+    ) -> int:
         """Start the jobs of these claims, or put them where they wait for a slot. Returns how many."""
+        put = put or self._capacity.put
         found = 0
         for claim in claims:
             found += len(claim.jobs)
@@ -178,7 +187,7 @@ class Claimer:
                 self._receive(claim.jobs[0])
             else:
                 self._quarantine.clean_job_claimed()
-                self._capacity.put(claim.queue, claim.jobs)
+                put(claim.queue, claim.jobs)
         for queue in {claim.queue for claim in claims}:
             if ramp := self._capacity.ramp(queue):
                 self._loop.call_later(ramp + SLACK, self._changed.set)

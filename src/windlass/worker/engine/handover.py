@@ -2,7 +2,8 @@
 key go, and the store hands it over in the same transaction (see `Store.finish`).
 
 A slot that such a job leaves, with nothing claimed ahead to put into it, is kept free until its outcome is
-written; the claim loop does not ask for it meanwhile. What is not handed over by then is claimed.
+written; the claim loop does not ask for it meanwhile. What is not handed over by then is claimed. Where jobs
+are short there is room ahead of the slots, too, and behind each job for a run of its key.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from windlass.store.records import DEFAULT_OPTIONS, Claim, ClaimedJob, Finished, Room
+from windlass.store.records import Claim, ClaimedJob, Finished, Room
 from windlass.worker.engine.capacity import Capacity
 from windlass.worker.engine.feedback import Feedback
 from windlass.worker.reports.recorder import Recorder
@@ -33,30 +34,43 @@ class Handover:
     ) -> None:
         self.closed = False
         """Whether nothing more is to be started here."""
+        self._capacity = capacity
         self._reserved = capacity.reserved
         self._feedback = feedback
         self._record = record
         self._changed = changed
         self._take = take
         self._lost = lost
-        self._asked: Counter[str] = Counter()
+        self._ended: Counter[str] = Counter()
+        """Jobs whose ends may let others go: since the last answer, and those of the flush under way."""
+        self._asked: tuple[Counter[str], Counter[str]] = Counter(), Counter()
 
-    def reserve(self, job: ClaimedJob) -> bool:
-        """Keep the slot of a job that has just ended, if the end of it may let another one go."""
+    def note_end(self, job: ClaimedJob, *, free: bool) -> bool:
+        """A job has just ended, and with it its run. If that may let another one go, and its slot is `free`,
+        that is kept; whether it is."""
         options = job.options
-        if options is DEFAULT_OPTIONS or self.closed:
+        if self.closed or (
+            options.ordering_key is None and options.concurrency_key is None and options.task_limit is None
+        ):
             return False
-        if options.ordering_key is None and options.concurrency_key is None and options.task_limit is None:
-            return False
-        self._reserved[job.queue] += 1
-        return True
+        self._ended[job.queue] += 1
+        if free:
+            self._reserved[job.queue] += 1
+        return free
 
     def ask(self) -> Room | None:
-        """What to ask for with the next flush: it has the outcomes of all jobs whose slots are kept."""
-        self._asked = Counter(self._reserved)
-        if not self._asked or self.closed:
+        """What to ask for with the next flush: it has the outcomes of all jobs whose ends were noted."""
+        self._asked = Counter(self._reserved), Counter(self._ended)
+        if self.closed:
             return None
-        return Room(dict(self._asked), frozenset(self._feedback.needs))
+        queues: dict[str, int] = {}
+        runs: dict[str, int] = {}
+        for queue, ended in self._ended.items():
+            room = min(ended, self._reserved[queue] + self._capacity.spare(queue))
+            if room > 0:
+                queues[queue] = room
+                runs[queue] = self._capacity.run_length(queue, room)
+        return Room(queues, frozenset(self._feedback.needs), runs) if queues else None
 
     def lost(self) -> None:
         """The answer to a flush was lost, and with it perhaps jobs: time to compare [S4]."""
@@ -65,12 +79,15 @@ class Handover:
 
     def answered(self, finished: Finished) -> None:
         """The flush was answered: start what came with it, and let the claim loop have the rest."""
-        if not self._asked:
+        reserved, ended = self._asked
+        if not ended:
             return
-        self._reserved.subtract(self._asked)
-        for queue in [queue for queue, n in self._reserved.items() if n <= 0]:
-            del self._reserved[queue]
-        asked, self._asked = self._asked.total(), Counter()
+        self._asked = Counter(), Counter()
+        for kept, done in ((self._reserved, reserved), (self._ended, ended)):
+            kept.subtract(done)
+            for queue in [queue for queue, n in kept.items() if n <= 0]:
+                del kept[queue]
+        asked = reserved.total()
         came = 0
         if finished.claims:
             self._record.claimed(finished.claims, ())

@@ -78,7 +78,11 @@ class Holdings:
         )
         for job in self._capacity.waiting():
             if job.fence in lost:
+                rest = self._capacity.runs.rest_of(job) if job.run else ()
                 self._capacity.remove(job)
+                for other in rest:  # it must not come before one that may be running elsewhere [F6]
+                    if other.fence not in lost:
+                        self._slots.hand_back(other)
         suspect = self._slots.quarantine.waiting
         if suspect is not None and suspect.fence in lost:
             self._slots.withdraw(None)

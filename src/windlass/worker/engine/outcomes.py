@@ -40,6 +40,9 @@ LONGEST: Final = 0.1
 RECENT: Final = 0.2
 """Seconds for which a flush tells something about the next one."""
 
+RUN_GATHERS: Final = 0.005
+"""Seconds that the outcome of a job waits for those that come behind it in a run of its key, at most."""
+
 PAUSES: Final = Backoff(0.02, 5.0, jitter=0.5)
 
 
@@ -75,6 +78,7 @@ class OutcomeLog:
         self._gathers = 0.0
         """How long it is worth waiting for more outcomes."""
         self._filled = asyncio.Event()
+        self._timer: asyncio.TimerHandle | None = None
         self._enough = asyncio.Event()
         self._turn = asyncio.Lock()
         self.handover: Handover | None = None
@@ -85,13 +89,17 @@ class OutcomeLog:
         self.refused: int = 0
         self._outages = OutageLog(logger)
 
-    def add(self, outcome: Outcome) -> None:
-        """Hand over an outcome; it is on its way as soon as the flush before it is done."""
+    def add(self, outcome: Outcome, *, more: bool = False) -> None:
+        """Hand over an outcome; it is on its way as soon as the flush before it is done. Where `more` are
+        about to come, it waits for them a little."""
         self._waiting.append(outcome)
         n = len(self._waiting)
-        if n == 1:
+        if more and n < MAX_BATCH:
+            if self._timer is None and not self._filled.is_set():
+                self._timer = asyncio.get_running_loop().call_later(RUN_GATHERS, self._filled.set)
+        elif n == 1 or self._timer is not None:
             self._filled.set()
-        elif n == MAX_BATCH:
+        if n == MAX_BATCH:
             self._enough.set()
 
     def no_more(self) -> None:
@@ -141,6 +149,9 @@ class OutcomeLog:
                 self._sending = []
                 self._flushed()
             self._filled.clear()
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
 
     async def _gather(self) -> None:
         """Wait for more outcomes, for as long as the last flush took at most, where that was slow and they

@@ -92,7 +92,7 @@ class Shift:
                 self.feedback,
                 self.log.record,
                 self.changed,
-                take=self.claimer.take,
+                take=self.claimer.take_handed,
                 lost=unanswered.lost,
             )
         self._look_at(assignment)
@@ -159,9 +159,8 @@ class Shift:
         self.slots.deadlines.close()
 
     def _empty(self, queue: str) -> None:
-        buffer = self.capacity.buffers[queue]
-        while buffer:
-            self.slots.hand_back(buffer.popleft())
+        for job in self.capacity.empty(queue):
+            self.slots.hand_back(job)
 
 
 def _is_meant(job: ClaimedJob, jobs: frozenset[int] | set[int]) -> bool:

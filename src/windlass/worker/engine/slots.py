@@ -23,11 +23,12 @@ from windlass.core.slots import LONG
 from windlass.core.states import Kind
 from windlass.running.context import Context
 from windlass.running.failures import describe
-from windlass.store.records import ClaimedJob, Outcome
+from windlass.store.records import DEFAULT_OPTIONS, ClaimedJob, Outcome
 from windlass.tasks.task import RegisteredTask
 from windlass.worker.engine.assignment import DEFAULT, Assignment
-from windlass.worker.engine.capacity import Capacity
+from windlass.worker.engine.capacity import STALE, Capacity
 from windlass.worker.engine.feedback import Feedback
+from windlass.worker.engine.key_runs import RunWatch, goes_on
 from windlass.worker.engine.outcomes import OutcomeLog
 from windlass.worker.engine.quarantine import SUSPECT_TIME, Quarantine
 from windlass.worker.engine.run import Deadlines, Run, Why
@@ -86,6 +87,7 @@ class Slots:
         self._spawn = spawner(port.loop, self._context)
         self._filling: set[str] = set()
         """Queues whose free slots are being filled, or will be in the loop's next turn."""
+        self.run_watch: Final = RunWatch(port.loop, capacity.runs, self.running, STALE / 2, self._stuck)
         self._none_runs = asyncio.Event()
         self._has_returned = self._returned  # one object for all calls
 
@@ -149,9 +151,31 @@ class Slots:
                 self._reopen()
 
     def hand_back(self, job: ClaimedJob, kind: Kind = Kind.RELEASED) -> None:
-        """A job that was claimed and not started ends without being charged, and its tokens go back [F1]."""
+        """A job that was claimed and not started ends without being charged, and its tokens go back [F1].
+        Where it is released, so are all that come behind it in its run."""
         self._feedback.unused(job)
         self.settle(Outcome(job=job, kind=kind))
+        if job.run and kind is Kind.RELEASED:
+            self._hand_back_behind(job)
+
+    def _hand_back_behind(self, job: ClaimedJob) -> None:
+        for other in self._capacity.runs.rest_of(job):
+            self.hand_back(other)
+
+    def _stuck(self, job: ClaimedJob) -> None:
+        """A job takes so long that what waits behind it goes back: others may have slots for it."""
+        self._capacity.appetites[job.queue].stuck()
+        self._hand_back_behind(job)
+
+    def _go_on_behind(self, run: Run, outcome: Outcome | None) -> bool:
+        """A job of a run has ended, and its slot is for the next one; whether there is one."""
+        job = run.job
+        if not goes_on(run, outcome):
+            self._hand_back_behind(job)
+        following = self._capacity.runs.next_of(job)
+        if following is not None:
+            self._buffers[job.queue].appendleft(following)
+        return following is not None
 
     def _trust(self, job: ClaimedJob) -> None:
         """It has run for a while and its worker lives: others may run beside it."""
@@ -329,12 +353,14 @@ class Slots:
         elif outcome is not None and run.why is Why.LOST:
             self._log.too_late([outcome], "their jobs were not this worker's any more")
         elif outcome is not None:
-            self.settle(outcome)
+            self.settle(outcome, more=job.run > 0 and job in self._capacity.runs)
+        followed = job.run > 0 and self._go_on_behind(run, outcome)
         if self.quarantine.closed:
             self._one_less(job)
         else:
             self.fill(queue)
-            if self._buffers[queue] or not self._is_kept(run, outcome):
+            kept = not (followed or job.options is DEFAULT_OPTIONS) and self._is_kept(run, outcome)
+            if self._buffers[queue] or not kept:
                 self._claim_if_low(queue)
         if not self.running:
             self._log.no_more()
@@ -357,16 +383,18 @@ class Slots:
                     await self._none_runs.wait()
 
     def _is_kept(self, run: Run, outcome: Outcome | None) -> bool:
-        """Whether the slot of this run, for which nothing is claimed ahead, waits for a job handed over."""
+        """Whether the slot of this run, for which nothing is claimed ahead, waits for a job handed over.
+        Other such jobs may come to wait for a slot."""
         handover = self._log.handover
         if handover is None or outcome is None or run.context.ended or run.why is Why.LOST:
             return False
         free = self._capacity.has_free_slot(run.job.queue)  # a job from the buffer may have it by now
-        return run.weight > 0 and free and handover.reserve(run.job)
+        free = run.weight > 0 and free and not self._buffers[run.job.queue]
+        return handover.note_end(run.job, free=free)
 
-    def settle(self, outcome: Outcome) -> None:
-        """Have this outcome written."""
-        self._log.add(outcome)
+    def settle(self, outcome: Outcome, *, more: bool = False) -> None:
+        """Have this outcome written; where `more` are about to come, with these."""
+        self._log.add(outcome, more=more)
         if self._ended is not None:
             self._ended(outcome)
         if not self._feedback.idle:

@@ -8,8 +8,8 @@ Letting jobs off the waiting lists of gates is for `waiting_lists`.
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
@@ -27,6 +27,9 @@ from windlass.store.sqlite.schema import Statements
 _SQL = Statements("limits")
 
 TaskLimits = dict[str, tuple[int | None, int | None]]
+
+_Place = tuple[str, int | None, Any]
+"""What gave a pass back: its gate, its run, and its place on the waiting list, where it is of a run."""
 
 
 class Limits:
@@ -252,23 +255,29 @@ class Gates:
     def drop(self, job: int, *, ended: bool) -> None:
         """A job gives its passes back; that of its ordering key only when it has ended for good [F6]."""
         self.write()
-        for gate in self._give_back("drop_all" if ended else "drop_some", job):
-            if keeps(gate):
-                advance_order(self._connection, gate, self._now)
+        places = self._give_back("drop_all" if ended else "drop_some", job)
+        self._advance(places, self._runs_left(places))
 
     def drop_many(self, jobs: Sequence[int]) -> dict[int, list[str]]:
         """The same for many jobs that have ended for good; which gates each of them had a pass of. Whoever
         asks says when there is room at these (see `free`)."""
         self.write()
         dropped: defaultdict[int, list[str]] = defaultdict(list)
-        for job, gate, n, at in fetch(self._connection, _SQL["drop_many"], (encode(jobs).decode(),)):
-            dropped[job].append(gate)
-            self._count_back(gate, n, at)
-        ordered = [gate for gates in dropped.values() for gate in gates if keeps(gate)]
-        if ordered:
-            self._connection.executemany(
-                _SQL["advance_order"], ((self._now, *_ordering_key(gate)) for gate in ordered)
-            )
+        runs: dict[tuple[str, int], int] = {}
+        places: list[_Place] = []
+        for job, *place, n, at in fetch(self._connection, _SQL["drop_many"], (encode(jobs).decode(),)):
+            gate, run, _ = place
+            self._count_back(gate, n, at, run)
+            places.append((*place,))
+            if run is None:
+                dropped[job].append(gate)
+            else:
+                runs[gate, run] = job
+        left = self._runs_left(places)
+        for (gate, run), job in runs.items():
+            if (gate, run) not in left:
+                dropped[job].append(gate)  # its jobs took one place together
+        self._advance(places, left)
         return dropped
 
     def drop_slots(self, job: int) -> None:
@@ -316,19 +325,40 @@ class Gates:
         if not gate.startswith(BUDGET):  # room there comes with time, and is for `promote` to give
             self.freed[gate] = self.freed.get(gate, 0) + 1
 
-    def _give_back(self, statement: str, *names: int | str) -> list[str]:
+    def _give_back(self, statement: str, *names: int | str) -> list[_Place]:
         """Take passes from a job, as a statement says, and note the room that they leave."""
         found = fetch(self._connection, _SQL[statement], names)
-        for gate, n, at in found:
-            self._count_back(gate, n, at)
+        for gate, run, _, n, at in found:
+            self._count_back(gate, n, at, run)
             self.free(gate)
-        return [gate for gate, _, _ in found]
+        return [(gate, run, place) for gate, run, place, _, _ in found]
 
-    def _count_back(self, gate: str, n: int, at: float | None) -> None:
+    def _count_back(self, gate: str, n: int, at: float | None, run: int | None) -> None:
         """A pass is no longer out; what a lapsed reservation had was kept from nobody."""
         since, until = self._kept
-        if gate in self._passes and (at is None or since < at <= until):
+        if run is not None:
+            self._passes.pop(gate, None)  # whoever asks counts: the place is free with the last of its run
+        elif gate in self._passes and (at is None or since < at <= until):
             self._passes[gate] -= n
+
+    def _runs_left(self, places: Iterable[_Place]) -> dict[tuple[str, int], int]:
+        """Of the runs that have given these back: those of which some have not ended, and the place on their
+        waiting list of the first of them."""
+        gates = {gate for gate, run, _ in places if run is not None}
+        found = fetch(self._connection, _SQL["runs_left"], (encode(list(gates)).decode(),)) if gates else ()
+        return {(gate, run): place for gate, run, place in found}
+
+    def _advance(self, places: Iterable[_Place], left: Mapping[tuple[str, int], int]) -> None:
+        """Jobs that gave these back have ended for good. Those of a run that come after one which has not
+        never had their turn: they were cancelled before [F6]."""
+        ends = Counter(
+            gate
+            for gate, run, place in places
+            if keeps(gate) and (run is None or place < left.get((gate, run), math.inf))
+        )
+        self._connection.executemany(
+            _SQL["advance_order"], ((n, self._now, *_ordering_key(gate)) for gate, n in ends.items())
+        )
 
 
 # -- ordering keys -------------------------------------------------------------------------------------------
@@ -340,11 +370,6 @@ MAX_COUNTED: Final = 10_000
 def begin_order(connection: apsw.Connection, gates: Iterable[str], now: float) -> None:
     """Jobs of these keys have their turn."""
     connection.executemany(_SQL["begin_order"], ((*_ordering_key(gate), now) for gate in gates))
-
-
-def advance_order(connection: apsw.Connection, gate: str, now: float) -> None:
-    """The job whose turn it was has ended for good."""
-    connection.execute(_SQL["advance_order"], (now, *_ordering_key(gate)))
 
 
 def watermarks(

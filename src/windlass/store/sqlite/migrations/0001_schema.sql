@@ -17,10 +17,13 @@
 --        end is one that has not ended, or windlass_awaited says how it did.
 --   I9   A pass names a job that has not ended. A deferred job has none but that of its ordering key; neither
 --        has a parent.
---   I10  An ordering key has one pass at most, and nobody is on its waiting list while it has none.
+--   I10  An ordering key has one pass at most, or those of one run, and nobody is on its waiting list while it
+--        has none.
 --   I11  A job says how many tokens it needs while it waits for tokens, and nowhere else; it has no pass of a
 --        key or a task then.
 --   I12  Tokens are reserved for jobs in their lanes, and for no others.
+--   I13  A pass of a run knows the place that its job had on the waiting list. Of an ordering key all jobs of a
+--        run are running, but for the first of them.
 
 -- ── the schema ─────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -384,17 +387,20 @@ CREATE INDEX windlass_part_waiting ON windlass_part (parent, job) WHERE state = 
 -- ── gates ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 -- Who is beyond a gate [F3]. At the gate of a budget `n` counts the tokens that are reserved for the job,
--- which are none while it waits at another gate; at any other it is 1.
+-- which are none while it waits at another gate; at any other it is 1. The jobs of a run of a key take one
+-- place together: how many places are taken says `places` in sql/rows.sql, and nobody else counts.
 CREATE TABLE windlass_pass (
     job   INTEGER NOT NULL,
     gate  TEXT NOT NULL,
     n     INTEGER NOT NULL,
     need  INTEGER,                          -- of a budget: the tokens that its claim will take,
-    place INTEGER,                          -- its place on the waiting list, for when it comes back,
     at    REAL,                             -- and when they were reserved, which lasts for a while only
+    place INTEGER,                          -- of a budget or a run: its place on the waiting list, for when
+                                            -- it comes back
+    run   INTEGER,                          -- of a run: the position in its lane of the first of them
     PRIMARY KEY (job, gate)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX windlass_pass_gate ON windlass_pass (gate, at, n);
+CREATE INDEX windlass_pass_gate ON windlass_pass (gate, at, n, run);
 
 -- Where promotion continues its walk over the waiting lists.
 CREATE TABLE windlass_walk (

@@ -133,8 +133,7 @@ class Transaction:
 
     __slots__ = (
         "awaited_ends", "budgets", "connection", "ended", "endings", "entries", "gates", "inserts", "lanes",
-        "leases",
-        "limits", "moves", "notify", "now", "settings",
+        "leases", "limits", "moves", "notify", "now", "passed", "settings",
     )  # fmt: skip
 
     def __init__(self, connection: apsw.Connection, now: float, settings: StoreSettings) -> None:
@@ -155,6 +154,8 @@ class Transaction:
         """Where jobs go, while that is gathered (see `transitions.together`)."""
         self.entries: list[Bindings] = []
         """The same of those that go from a waiting list to their lane, and nothing else changes."""
+        self.passed: dict[int, tuple[str, int]] = {}
+        """Jobs that were let through their only gate, with that and the place that they had there."""
         self.ended: Final[Counter[tuple[str, str, int]]] = Counter()
         """How many jobs of which queue and task have ended in which state [M7]."""
         self.notify: bool = False

@@ -1,4 +1,6 @@
 -- What is handed over. Called by handover under the write lock.
 
--- :lanes  of these queues
-SELECT queue, id FROM windlass_lane WHERE queue IN (SELECT value FROM json_each(?));
+-- :lanes  of these queues, and whether only so many of their jobs may run, or start, at a time
+SELECT l.queue, l.id, q.concurrency IS NOT NULL OR q.governor
+FROM windlass_lane l JOIN windlass_queue q ON q.name = l.queue
+WHERE l.queue IN (SELECT value FROM json_each(?));

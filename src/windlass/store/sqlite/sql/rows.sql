@@ -3,3 +3,7 @@
 -- =row  the columns of rows.Row; `j` is the job
 j.pos, j.lane, j.state, j.touched_at, j.attempt, j.deaths, j.options, j.id, j.cancel, j.errors, j.task,
 j.gate, j.need
+
+-- =places  how many places are taken at a gate that is no budget's; `p` are its passes. Each takes one, and the
+-- jobs of a run one together [F3].
+count(*) FILTER (WHERE p.run IS NULL) + count(DISTINCT p.run)

@@ -44,3 +44,8 @@ ON CONFLICT (key) DO UPDATE SET deaths = CASE WHEN last > ?3 THEN deaths + 1 ELS
 
 -- :key_went_well
 DELETE FROM windlass_key_death WHERE key = ?;
+
+-- :run_of  the gate of its run, its place there, and whether another of them that has not ended came before it
+SELECT p.gate, p.place,
+       EXISTS (SELECT 1 FROM windlass_pass o WHERE o.gate = p.gate AND o.run = p.run AND o.place < p.place)
+FROM windlass_pass p WHERE p.job = ? AND p.run IS NOT NULL;

@@ -24,10 +24,10 @@ SELECT queues FROM windlass_worker WHERE alive;
 SELECT 1 FROM windlass_job WHERE state = 9 AND gate = ? LIMIT 1;
 
 -- :passes  jobs beyond a gate that is not a budget's
-SELECT total(n) FROM windlass_pass WHERE gate = ?;
+SELECT {places} FROM windlass_pass p WHERE gate = ?;
 
 -- :look  at many such gates: how many are beyond, and whether anybody waits
-SELECT g.value, (SELECT total(p.n) FROM windlass_pass p WHERE p.gate = g.value),
+SELECT g.value, (SELECT {places} FROM windlass_pass p WHERE p.gate = g.value),
        EXISTS (SELECT 1 FROM windlass_job j WHERE j.state = 9 AND j.gate = g.value)
 FROM json_each(?) g;
 
@@ -51,21 +51,23 @@ INSERT INTO windlass_pass (job, gate, n) VALUES (?, ?, 1) ON CONFLICT DO NOTHING
 INSERT INTO windlass_pass (job, gate, n, need, place, at) VALUES (?1, ?2, ?3, ?3, ?4, ?5);
 
 -- :drop_all
-DELETE FROM windlass_pass WHERE job = ? RETURNING gate, n, at;
+DELETE FROM windlass_pass WHERE job = ? RETURNING gate, run, place, n, at;
 
 -- :drop_many
-DELETE FROM windlass_pass WHERE job IN (SELECT value FROM json_each(?)) RETURNING job, gate, n, at;
+DELETE FROM windlass_pass WHERE job IN (SELECT value FROM json_each(?)) RETURNING job, gate, run, place, n, at;
 
 -- :drop_some  all but that of its ordering key
-DELETE FROM windlass_pass WHERE job = ? AND NOT (gate >= 'order:' AND gate < 'order;') RETURNING gate, n, at;
+DELETE FROM windlass_pass WHERE job = ? AND NOT (gate >= 'order:' AND gate < 'order;')
+RETURNING gate, run, place, n, at;
 
 -- :drop_slots  those of its concurrency key and its task
 DELETE FROM windlass_pass
 WHERE job = ? AND NOT (gate >= 'order:' AND gate < 'order;') AND NOT (gate >= 'budget:' AND gate < 'budget;')
-RETURNING gate, n, at;
+RETURNING gate, run, place, n, at;
 
 -- :spend_reservations  the passes of budgets
-DELETE FROM windlass_pass WHERE job = ? AND gate >= 'budget:' AND gate < 'budget;' RETURNING gate, n, at;
+DELETE FROM windlass_pass WHERE job = ? AND gate >= 'budget:' AND gate < 'budget;'
+RETURNING gate, run, place, n, at;
 
 -- :reservations  those of many jobs
 SELECT job, gate FROM windlass_pass
@@ -76,14 +78,14 @@ SELECT 1 FROM windlass_pass WHERE gate >= 'budget:' AND gate < 'budget;' LIMIT 1
 
 -- :suspend_reservation
 UPDATE windlass_pass SET n = 0 WHERE job = ? AND gate >= 'budget:' AND gate < 'budget;' AND n > 0
-RETURNING gate, need, at;
+RETURNING gate, run, place, need, at;
 
 -- :resume_reservation
 UPDATE windlass_pass SET n = need, at = ?2 WHERE job = ?1 AND gate >= 'budget:' AND gate < 'budget;' AND n = 0
 RETURNING gate, need;
 
 -- :call_back  that of one gate
-DELETE FROM windlass_pass WHERE job = ? AND gate = ? RETURNING gate, n, at;
+DELETE FROM windlass_pass WHERE job = ? AND gate = ? RETURNING gate, run, place, n, at;
 
 -- :beyond  the jobs that hold a pass of a gate
 SELECT job FROM windlass_pass WHERE gate = ?;
@@ -99,8 +101,12 @@ UPDATE windlass_job SET state = 3 WHERE pos = ? AND state = 2;
 -- :begin_order  the first job of a key has its turn
 INSERT INTO windlass_watermark (queue, key, position, at) VALUES (?, ?, 0, ?) ON CONFLICT DO NOTHING;
 
+-- :runs_left  the runs at these gates, each with the place of the first that has not ended
+SELECT gate, run, min(place) FROM windlass_pass
+WHERE gate IN (SELECT value FROM json_each(?)) AND run IS NOT NULL GROUP BY gate, run;
+
 -- :advance_order
-UPDATE windlass_watermark SET position = position + 1, at = ? WHERE queue = ? AND key = ?;
+UPDATE windlass_watermark SET position = position + ?, at = ? WHERE queue = ? AND key = ?;
 
 -- :watermarks
 SELECT queue, key, position, at FROM windlass_watermark WHERE queue = ? ORDER BY key LIMIT ?;

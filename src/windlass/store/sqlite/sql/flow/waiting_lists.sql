@@ -27,7 +27,7 @@ SELECT touched_at FROM windlass_job WHERE state = 9 AND gate = ? ORDER BY pos LI
 SELECT count(*) FROM (SELECT 1 FROM windlass_job WHERE state = 9 AND gate = ? LIMIT ?);
 
 -- :passes
-SELECT count(*) FROM (SELECT 1 FROM windlass_pass WHERE gate = ? LIMIT ?);
+SELECT {places} FROM (SELECT run FROM windlass_pass WHERE gate = ? LIMIT ?) p;
 
 -- :fitting  those with too large a need who need no more than this
 SELECT {row} FROM windlass_job j WHERE state = 9 AND gate = ? AND need <= ? ORDER BY pos LIMIT ?;
