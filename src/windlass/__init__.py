@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from windlass.handles.results import result_of, results_of
     from windlass.running.context import Context, current_context
     from windlass.signals import Cancelled, Dead, Retry, Snooze, SourceGone, Throttled
+    from windlass.tasks.costs import Cost
     from windlass.tasks.task import Task
     from windlass.worker.handlers.pool import WarmPool
 
@@ -47,6 +48,7 @@ __all__ = [
     "Budget",
     "Cancelled",
     "Context",
+    "Cost",
     "Dead",
     "Items",
     "Job",
@@ -89,6 +91,7 @@ _HOMES: Final = {
     "handles.results": ("result_of", "results_of"),
     "running.context": ("Context", "current_context"),
     "signals": ("Cancelled", "Dead", "Retry", "Snooze", "SourceGone", "Throttled"),
+    "tasks.costs": ("Cost",),
     "tasks.task": ("Task",),
     "worker.handlers.pool": ("WarmPool",),
 }

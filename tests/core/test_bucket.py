@@ -231,3 +231,51 @@ def test_f1_a_pause_ends_when_it_says() -> None:
     assert paused.take(5, NOW - 1) is None
     assert paused.take(5, NOW) is not None
     assert (paused.give_back(1, NOW - 1).tokens, paused.give_back(1, NOW).tokens) == (5, 6)
+
+
+# -- settling -----------------------------------------------------------------------------------------------
+
+
+@given(
+    st.floats(0, 20),
+    st.integers(1, 12),
+    st.lists(
+        st.tuples(st.sampled_from(["take", "kill", "more", "less"]), st.floats(0, 30), st.integers(1, 12)),
+        max_size=60,
+    ),
+)
+def test_f1_what_is_settled_keeps_the_rate_but_for_the_debt(
+    rate: float, burst: int, done: list[tuple[str, float, int]]
+) -> None:
+    """[F1] In any window: what was taken, as runs have settled it, less the debt at its end. One that is
+    killed settles nothing, and leaves what it took."""
+    bucket, now = Bucket.full(rate, burst, NOW), NOW
+    entries: list[tuple[float, float, float]] = []
+    running: list[tuple[int, float]] = []
+    for what, passed, n in done:
+        now += passed
+        counted = 0.0
+        if what == "take" and (left := bucket.take(n, now)) is not None:
+            bucket, counted = left, n
+            running.append((n, now))
+        elif what == "kill" and running:
+            running.pop()
+        elif what in ("more", "less") and running:
+            took, at = running.pop(0)
+            counted = n if what == "more" else -min(n, took)
+            bucket = bucket.settled(counted, now, now - at)
+        entries.append((now, counted, max(0.0, -bucket.refilled(now).tokens)))
+    sums = [0.0, *accumulate(n for _, n, _ in entries)]
+    for first, (start, _, _) in enumerate(entries):
+        for last, (end, _, debt) in enumerate(entries[first:], first):
+            assert sums[last + 1] - sums[first] <= rate * (end - start) + burst + debt + SLACK
+
+
+def test_f1_a_debt_is_paid_off_first() -> None:
+    """[F1]"""
+    bucket = Bucket.full(2.0, 10, NOW).settled(30, NOW)
+    assert (bucket.tokens, bucket.available(NOW + 9)) == (-20, 0.0)
+    assert bucket.wait(1, NOW) == pytest.approx(10.5)
+    assert bucket.take(1, NOW + 10.4) is None
+    assert bucket.take(1, NOW + 10.6) is not None
+    assert bucket.lease([1], 5, NOW)[:2] == ([False], 0)

@@ -15,8 +15,13 @@ from tests.model.wishes import METERED, STEP, jobs_of, steps
 from windlass.store.records import Need
 
 BUDGETS = ("x", "y")
-NEEDS = {"m": [Need("x")], "n": [Need("x", 2)], "o": [Need("x"), Need("y")]}
-"""What each task needs. Who needs two budgets may wait for one after the other."""
+NEEDS = {
+    "m": [Need("x")],
+    "n": [Need("x", 2)],
+    "o": [Need("x"), Need("y")],
+    "p": [Need("x", costed=True)],
+}
+"""What each task needs. Who needs two budgets may wait for one after the other. Jobs of `p` say how many."""
 
 
 @st.composite
@@ -27,6 +32,7 @@ def metered_wishes(draw: st.DrawFn) -> dict[str, Any]:
         "priority": 2,
         "steps": draw(steps),
         "max_attempts": draw(st.integers(1, 3)),
+        "costs": draw(st.sampled_from([{}, {"x": 1}, {"x": 2}, {"x": 3}])),
     }
 
 
@@ -73,6 +79,20 @@ class Metered(Gated):
         budget = data.draw(st.sampled_from(BUDGETS), label="budget")
         needs = data.draw(st.lists(st.integers(1, 3), min_size=1, max_size=3), label="needs")
         self.both("lease", budget, needs)
+
+    @action(1, theme="budgets")
+    def settle(self, data: Draw) -> None:
+        """Also into a debt."""
+        budget = data.draw(st.sampled_from(BUDGETS), label="budget")
+        self.both("settle", budget, data.draw(st.integers(-2, 4), label="more"))
+
+    @action(1, theme="budgets")
+    def say_what_was_spent(self, data: Draw) -> None:
+        """By the run that took tokens, by one that took none, or by one that has lost its job meanwhile."""
+        if busy := [worker for worker in self.known if self.known[worker]]:
+            worker = data.draw(st.sampled_from(busy), label="worker")
+            label = data.draw(st.sampled_from(self.known[worker]), label="job")
+            self.both("spent", worker, label, data.draw(st.integers(0, 4), label="tokens"))
 
     @action(1, theme="budgets")
     def give_back(self, data: Draw) -> None:

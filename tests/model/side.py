@@ -321,6 +321,12 @@ class Side:
     async def give_back(self, budget: str, n: int) -> None:
         await self.store.give_back(budget, n)
 
+    async def settle(self, budget: str, more: int) -> None:
+        await self.store.settle(budget, more)
+
+    async def spent(self, worker: int, label: str, tokens: int) -> None:
+        await self.store.spent(worker, self.claimed[worker, label], "x", "", before=1, tokens=tokens)
+
     async def set_task(self, task: str, changes: dict[str, Any]) -> Answer:
         return await self.store.set_task(task, changes)
 

@@ -22,7 +22,7 @@ SET_ASIDE = (*GATED, METERED, FAMILIES)
 
 OPTIONS = (
     "unique_key", "fair_key", "max_attempts", "otherwise",
-    "ordering_key", "concurrency_key", "key_limit", "task_limit", "chunked",
+    "ordering_key", "concurrency_key", "key_limit", "task_limit", "chunked", "costs",
 )  # fmt: skip
 PUT_OFF = (Kind.RETRY, Kind.SNOOZE, Kind.THROTTLED, Kind.UNKNOWN)
 KINDS = (Kind.SUCCEEDED, Kind.DEAD, Kind.CANCELLED, Kind.RELEASED, Kind.RETRY, *PUT_OFF)

@@ -73,6 +73,9 @@ class StorePort:
     async def wait_for_signal(self, job: ClaimedJob, wait: Wait) -> Awaited:
         return await self.store.wait_for_signal(self.worker, job, wait)
 
+    async def spent(self, job: ClaimedJob, budget: str, tokens: int) -> None:
+        await self.store.spent(self.worker, job, budget, "", before=1, tokens=tokens)
+
     async def split(self, job: ClaimedJob, plan: Plan) -> None:
         await self.store.split(self.worker, 1, job, plan)
 

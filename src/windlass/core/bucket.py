@@ -147,6 +147,22 @@ class Bucket(msgspec.Struct, frozen=True):
         most = self.ceiling if now < ready.leased_until else self.burst
         return msgspec.structs.replace(ready, tokens=min(max(most, ready.tokens), ready.tokens + kept))
 
+    def settled(self, more: float, now: float, age: float = 0.0) -> Bucket:
+        """The bucket after a run that took tokens `age` seconds ago has told what it really used: `more` than
+        it took, or less, where it is negative. More may leave a debt, which is paid off before anything is
+        granted. Less comes back in full, but for what was taken before a drain, and never beyond its burst.
+
+        So what was taken, as settled, is at most rate·t + burst over any span of t seconds, and the debt at
+        its end on top: over time, the rate. What runs really use in a span is more than that by what those
+        that were claimed before it had taken too much, at most."""
+        ready = self.refilled(now)
+        if more >= 0:
+            return msgspec.structs.replace(ready, tokens=ready.tokens - more)
+        if now - max(0.0, age) < ready.paused_until:
+            return ready
+        most = self.ceiling if now < ready.leased_until else self.burst
+        return msgspec.structs.replace(ready, tokens=min(max(most, ready.tokens), ready.tokens - more))
+
     def drained(self, pause: float, now: float) -> Bucket:
         """The bucket without a token, and none to be had for `pause` seconds."""
         ready = self.refilled(now)

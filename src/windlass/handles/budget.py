@@ -94,6 +94,19 @@ class Budget:
         span = self._age(age)
         await self._acall(lambda store: store.give_back(self.name, n, key, span))
 
+    def settle(self, taken: int, used: int, *, key: str = "", age: Duration | None = None) -> None:
+        """Say that of `taken` tokens, acquired by hand, `used` were really used. More leaves a debt, which is
+        paid off before anybody gets any; less comes back, but for what was taken before a drain. `age` is how
+        long ago they were taken; without it, as long as the last `acquire` of this handle. In a handler, for
+        what its job has taken, call `ctx.spent(…)` instead."""
+        more, span = _more(taken, used), self._age(age)
+        self._call(lambda store: store.settle(self.name, more, key, span))
+
+    async def asettle(self, taken: int, used: int, *, key: str = "", age: Duration | None = None) -> None:
+        """Say how many of the tokens acquired by hand were really used; see `settle`."""
+        more, span = _more(taken, used), self._age(age)
+        await self._acall(lambda store: store.settle(self.name, more, key, span))
+
     def drain(self, pause: Duration = 0, *, key: str | None = None) -> None:
         """The upstream has said that it is enough (429): no tokens are left, and there are none for `pause`.
         With a key, of that bucket alone. This process notices at once, others within 50 ms."""
@@ -196,6 +209,13 @@ class Budget:
             await store.declare_budget(self.declared)
             self._known = self._store_handle()
         return await operation(store)
+
+
+def _more(taken: int, used: int) -> int:
+    for what, n in (("taken", taken), ("used", used)):
+        if type(n) is not int or n < 0:
+            raise ValueError(f"{what}={n!r} is not a whole number of tokens")
+    return used - taken
 
 
 def _check_key(key: Any) -> None:

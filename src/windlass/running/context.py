@@ -36,6 +36,7 @@ from windlass.store.records import ClaimedJob, Outcome, Step
 from windlass.store.signal_rules import check_name
 
 if TYPE_CHECKING:
+    from windlass.handles.budget import Budget
     from windlass.testing.context import TestContext, TestFields
 
 __all__ = ["Context", "JobTransaction", "current_context", "entered"]
@@ -259,6 +260,24 @@ class Context:
             return encode(value)
         except EnqueueError as error:
             raise type(error)(f"task {self.task}, job {self.id}: {what} {error}") from error.__cause__
+
+    # -- budgets ------------------------------------------------------------------------------------------
+
+    async def aspent(self, budget: str | Budget, tokens: int) -> None:
+        """Say how many tokens of a budget this run really used, all in all: its bucket is corrected by the
+        difference to what was taken when the job was claimed [F1]. More than there was leaves a debt, which
+        is paid off before others get any; less comes back. Said again, the last word counts. A run that says
+        nothing, or dies before, leaves what was taken.
+
+        Raises InvalidOption where its task takes nothing of this budget, ClaimLost or WorkerLost when the job
+        belongs to somebody else now [C5]."""
+        name = budget if isinstance(budget, str) else budget.name
+        await hop(self._port.loop, self._port.spent(self._job, name, tokens))
+
+    def spent(self, budget: str | Budget, tokens: int) -> None:
+        """Say how many tokens of a budget this run really used; see `aspent`."""
+        name = budget if isinstance(budget, str) else budget.name
+        wait(self._port.loop, "spent", lambda: self._port.spent(self._job, name, tokens))
 
     # -- steps --------------------------------------------------------------------------------------------
 

@@ -78,6 +78,10 @@ class Port(Protocol):
     async def wait_for_signal(self, job: ClaimedJob, wait: Wait) -> Awaited:
         """What a handler waits for; see `Store.wait_for_signal`."""
 
+    async def spent(self, job: ClaimedJob, budget: str, tokens: int) -> None:
+        """Say what this attempt really used of a budget; see `Store.spent`. Raises InvalidOption where its
+        task takes nothing of it."""
+
     def transaction(
         self, job: ClaimedJob, outcome: Callable[[], Outcome]
     ) -> AbstractAsyncContextManager[Any]:

@@ -12,7 +12,7 @@ import msgspec
 from windlass.core.names import check_name
 from windlass.store.changes import merged
 from windlass.store.fields import MAX_KEY, NewBudget, fields_of
-from windlass.store.records import Need
+from windlass.store.records import Need, Options
 
 _decode = msgspec.json.Decoder(dict[str, msgspec.Raw] | list[msgspec.Raw]).decode
 _text = msgspec.json.Decoder(str).decode
@@ -35,6 +35,11 @@ def new(name: str, changes: Mapping[str, Any]) -> NewBudget:
         raise ValueError(f"there is no budget {name!r}; give it a rate to make it")
     rate = fields_of(NewBudget)["rate"].checked("budget", name, changes["rate"])
     return changed(NewBudget(name=name, rate=rate, burst=max(1, math.ceil(rate))), changes)
+
+
+def tokens_of(need: Need, options: Options) -> int:
+    """How many tokens a job takes of a budget."""
+    return options.costs.get(need.budget, need.n) if need.costed else need.n
 
 
 def bucket_key(payload: str, need: Need) -> str:

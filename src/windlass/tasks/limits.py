@@ -1,6 +1,7 @@
 """What a task says about its flow: the budgets it draws from, how many of its jobs run at a time, and which
 of its arguments are keys [F1] [F3] [F6]. Read once, when the task is registered.
 
+    @app.task(budgets=["github", Cost("openai", tokens="max_tokens")])
     @app.task(budgets=["github"], concurrency=10, concurrency_key="tenant", key_concurrency=2)
     async def sync(tenant: str, repo: str) -> None: ...
 
@@ -20,6 +21,7 @@ from windlass.errors import ConfigurationError
 from windlass.store.budgets import bucket_key
 from windlass.store.fields import MAX_KEY
 from windlass.store.records import Need, NewJob
+from windlass.tasks.costs import Cost, as_costs, costed
 from windlass.tasks.payload import Signature
 
 if TYPE_CHECKING:
@@ -31,8 +33,9 @@ KEYS: Final = ("fair_key", "ordering_key", "concurrency_key")
 class FlowOptions(TypedDict, total=False):
     """What `@app.task(...)` takes about its flow."""
 
-    budgets: Iterable[str | Budget] | Mapping[str, int]
-    """The budgets that each run draws a token from; as a mapping, so many tokens [F1]."""
+    budgets: Iterable[str | Budget | Cost] | Mapping[str, int]
+    """The budgets that each run draws a token from; as a mapping, so many tokens; a `Cost`, as many as its
+    job says [F1]."""
     concurrency: int
     """How many of its jobs run at a time, over the whole cluster [F3]."""
     concurrency_key: str
@@ -51,7 +54,12 @@ class Limits:
     def __init__(self, task: str, signature: Signature, options: Mapping[str, Any]) -> None:
         self._task = task
         self._signature = signature
-        self.budgets: Final = _budgets(task, options.get("budgets", ()))
+        drawn = options.get("budgets", ())
+        drawn = drawn if isinstance(drawn, Mapping) else list(_listed(drawn))
+        self.budgets: Final = _budgets(task, drawn)
+        self._costs: Final = as_costs([] if isinstance(drawn, Mapping) else drawn)
+        for cost in self._costs.values():
+            cost.check(task, signature)
         self.concurrency: Final = _limit(task, "concurrency", options.get("concurrency"))
         self.key_concurrency: Final = _limit(task, "key_concurrency", options.get("key_concurrency"))
         self._keys = {name: self._need(name, 1, options[name]) for name in KEYS if name in options}
@@ -59,7 +67,11 @@ class Limits:
     def needs(self, keys: Mapping[str, str | None]) -> list[Need]:
         """What a run takes; `keys` says of budgets by which argument they are divided, if they are."""
         return [
-            msgspec.structs.replace(self._need(f"budget {budget}", n, keys.get(budget)), budget=budget)
+            msgspec.structs.replace(
+                self._need(f"budget {budget}", n, keys.get(budget)),
+                budget=budget,
+                costed=budget in self._costs,
+            )
             for budget, n in self.budgets.items()
         ]
 
@@ -69,8 +81,11 @@ class Limits:
         limits = {"task_limit": self.concurrency, "key_limit": self.key_concurrency}
         return {name: limit for name, limit in limits.items() if limit is not None}
 
-    def keyed(self, job: NewJob) -> NewJob:
-        """The job with the keys that its arguments say, where it has none of its own."""
+    def filled(self, job: NewJob) -> NewJob:
+        """The job with what its arguments say: the keys that it has not of its own, and what it costs. Raises
+        InvalidOption."""
+        if self._costs:
+            job = costed(self._task, job, self._costs, self._signature)
         found: dict[str, str] = {}
         for name, need in self._keys.items():
             if getattr(job.options, name) is None:
@@ -81,9 +96,9 @@ class Limits:
         return msgspec.structs.replace(job, options=msgspec.structs.replace(job.options, **found))
 
     @property
-    def has_keys(self) -> bool:
-        """Whether its arguments make keys."""
-        return bool(self._keys)
+    def reads_arguments(self) -> bool:
+        """Whether its arguments make keys or costs."""
+        return bool(self._keys or self._costs)
 
     def _need(self, what: str, n: int, argument: str | None) -> Need:
         if argument is None:
@@ -99,9 +114,12 @@ class Limits:
 
 
 def _budgets(task: str, given: Any) -> dict[str, int]:
-    pairs = given.items() if isinstance(given, Mapping) else ((each, 1) for each in _listed(given))
+    pairs = given.items() if isinstance(given, Mapping) else ((each, 1) for each in given)
     budgets: dict[str, int] = {}
     for each, n in pairs:
+        if isinstance(each, Cost) and n == 1:
+            budgets[each.budget] = each.default
+            continue
         name = each if isinstance(each, str) else getattr(each, "name", None)
         if not isinstance(name, str) or type(n) is not int or n < 1:
             raise ConfigurationError(

@@ -382,8 +382,8 @@ class RegisteredTask(Task[P, R]):
 
     def _job(self, payload: str, place: int | None = None) -> NewJob:
         job = self._template.job(self.name, payload, self.queue, place)
-        if self.limits.has_keys:
-            job = self.limits.keyed(job)
+        if self.limits.reads_arguments:
+            job = self.limits.filled(job)
         return job if self.app.codec is None else self._sealed(job, self._beside(job.payload))
 
     def _beside(self, payload: str) -> dict[str, str]:

@@ -213,6 +213,9 @@ class _Memory:
         yield self._connection
         await self.save_step(job, step())
 
+    async def spent(self, job: ClaimedJob, budget: str, tokens: int) -> None:
+        """Nothing was taken, so nothing is settled."""
+
     async def steps(self, job: ClaimedJob) -> list[Step]:
         return [await self.save_step(job, step) for step in list(self.steps_done.values())]
 

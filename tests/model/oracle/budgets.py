@@ -95,6 +95,12 @@ class Budgets(Base):
             known.buckets[key] = known.bucket(key, now).give_back(n, now, age)
 
     @atomic
+    async def settle(self, budget: str, more: int, key: str = "", age: float = 0.0) -> None:
+        known = self._tables.budgets.get(budget)
+        if known is not None:
+            known.settle(key, more, self._clock(), age)
+
+    @atomic
     async def drain(self, budget: str, pause: float, key: str | None = None) -> None:
         known = self._tables.budgets.get(budget)
         if known is None:

@@ -297,6 +297,26 @@ class Claims(Base):
         now = self._clock()
         return _read(running.steps.setdefault(step.name, msgspec.structs.replace(step, at=now)), now)
 
+    @atomic
+    async def spent(
+        self,
+        worker: int,
+        job: ClaimedJob,
+        budget: str,
+        key: str,
+        *,
+        before: int,
+        tokens: int,
+        age: float = 0.0,
+    ) -> None:
+        self._own(self._tables.alive(worker), job)
+        said = self._tables.spent
+        more = tokens - said.get((*job.fence, budget), before)
+        said[*job.fence, budget] = tokens
+        known = self._tables.budgets.get(budget)
+        if known is not None:
+            known.settle(key, more, self._clock(), age)
+
     @asynccontextmanager
     async def saving_step(self, worker: int, job: ClaimedJob, step: Callable[[], Step]) -> AsyncIterator[Any]:
         yield _no_transaction()

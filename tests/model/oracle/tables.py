@@ -113,6 +113,8 @@ class Tables:
         self.gateways: dict[str, Gateway] = {}
         self.marks: dict[tuple[str, str], Mark] = {}  # by queue and ordering key
         self.budgets: dict[str, Budget] = {}
+        self.spent: dict[tuple[int, int, int, str], int] = {}
+        """What attempts have said last that they used, by fence and budget."""
         self.paces: dict[str, Pace] = {}
         self.schedules: dict[str, ScheduleRecord] = {}
         self.measured = Measured()

@@ -17,7 +17,7 @@ from windlass.core.breaker import Breaker
 from windlass.core.bucket import PROMISED_FOR, Bucket
 from windlass.core.clock import SLIP
 from windlass.core.gates import budget_gate, over_gate
-from windlass.store.budgets import bucket_key
+from windlass.store.budgets import bucket_key, tokens_of
 from windlass.store.fields import NewBudget
 from windlass.store.records import BudgetRecord, Need
 
@@ -62,6 +62,10 @@ class Budget:
         left = self.bucket(key, now).take(n, now)
         assert left is not None, "ask first"
         self.buckets[key], self.breaker = left, self.breaker.granted(now)
+
+    def settle(self, key: str, more: int, now: float, age: float) -> None:
+        """Correct a bucket by what was really used."""
+        self.buckets[key] = self.bucket(key, now).settled(more, now, age)
 
     def wait(self, key: str, n: float, now: float, promised: float = 0.0) -> float:
         """Seconds until it may grant so much beside what was promised; inf where it never will."""
@@ -125,7 +129,7 @@ def _wanted(job: Job, needs: Sequence[Need]) -> dict[tuple[str, str], int]:
             key = bucket_key(job.payload, need)
         except msgspec.MsgspecError:
             key = ""  # its run will tell what is wrong with its arguments
-        wanted[need.budget, key] = wanted.get((need.budget, key), 0) + need.n
+        wanted[need.budget, key] = wanted.get((need.budget, key), 0) + tokens_of(need, job.options)
     return dict(sorted(wanted.items()))
 
 

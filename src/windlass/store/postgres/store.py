@@ -126,6 +126,8 @@ class PostgresStore:
         self.take: Final = self._budgets.take
         self.lease: Final = self._budgets.lease
         self.give_back: Final = self._budgets.give_back
+        self.settle: Final = self._budgets.settle
+        self.spent: Final = self._budgets.spent
         self.drain: Final = self._budgets.drain
         self.report_calls: Final = self._budgets.report_calls
         self.count_runs: Final = self._budgets.count_runs

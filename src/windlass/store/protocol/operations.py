@@ -147,6 +147,25 @@ class Budgets(Protocol):
         """Give back tokens that were taken `age` seconds ago and not used. It never holds more than its
         burst; see `Bucket.give_back` for what the age does."""
 
+    async def settle(self, budget: str, more: int, key: str = "", age: float = 0.0) -> None:
+        """Who took tokens by hand `age` seconds ago has used so many more, or less where it is negative; see
+        `Bucket.settled`. Nothing happens where the budget is unknown."""
+
+    async def spent(
+        self,
+        worker: int,
+        job: records.ClaimedJob,
+        budget: str,
+        key: str,
+        *,
+        before: int,
+        tokens: int,
+        age: float = 0.0,
+    ) -> None:
+        """A run says how many tokens of a budget it really used, all in all; `before` is what it took with
+        its claim, or said last. The bucket is corrected by the difference, as `settle` does. May be sent
+        again: what this attempt said last is kept for an hour. Raises WorkerLost or ClaimLost [C5]."""
+
     async def drain(self, budget: str, pause: float, key: str | None = None) -> None:
         """An upstream has asked for a pause: the bucket (None: each of the budget's) is empty, and grants
         nothing for `pause` seconds. ValueError for an unknown budget."""

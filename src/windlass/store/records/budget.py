@@ -22,6 +22,8 @@ class Need(msgspec.Struct, frozen=True):
     """The argument whose value is the key of the bucket; None: the budget has one bucket for all."""
     place: int | None = None
     """Where that argument stands among the positional ones, if it may be given so."""
+    costed: bool = False
+    """Each job says how many, in its `costs`; one that does not takes `n`."""
 
 
 Needs: TypeAlias = Mapping[str, Sequence[Need]]

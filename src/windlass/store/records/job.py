@@ -34,6 +34,8 @@ class Options(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     key_limit: int = 1
     task_limit: int | None = None
     """How many jobs of its task run at a time, as the code says; its task's setting overrides it [F3]."""
+    costs: dict[str, int] = {}
+    """Tokens that each run takes of budgets, where its task computes them [F1]."""
     tags: tuple[str, ...] = ()
     headers: dict[str, str] = {}
     trace: str | None = None

@@ -30,6 +30,8 @@ STEP_JOBS: Final = 5000
 STEP_ROWS: Final = 1000
 STEP_PARTS: Final = 10_000
 FULL_BUCKETS_KEPT: Final = 3600.0
+SPENT_KEPT: Final = 3600.0
+"""Seconds for which it is known what an attempt has said that it used [F1]."""
 
 
 def _retentions(connection: apsw.Connection, settings: StoreSettings) -> list[tuple[int, float]]:
@@ -93,6 +95,7 @@ def expire(tx: Transaction, limit: int = 1000) -> Expired:
         tx.run(_SQL["forget_deaths"], (tx.now - FORGET_AFTER, limit)),
         limits.forget_ordering_keys(tx.connection, tx.now, limit),
         tx.budgets.forget(limit, tx.now - FULL_BUCKETS_KEPT),
+        tx.budgets.forget_spent(limit, tx.now - SPENT_KEPT),
         steps.expire(tx, limit),
         signals.expire(tx, limit),
         signals.forget_used(tx, limit),

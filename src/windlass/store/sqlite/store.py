@@ -280,6 +280,8 @@ class SQLiteStore:
     take: Final = _write(budgets.take)
     lease: Final = _write(budgets.lease)
     give_back: Final = _write(budgets.give_back)
+    settle: Final = _write(budgets.settle)
+    spent: Final = _write(budgets.spent)
     drain: Final = _write(budgets.drain)
     report_calls: Final = _write(budgets.report_calls)
     count_runs: Final = _write(budgets.count_runs)

@@ -15,7 +15,7 @@ import msgspec
 from windlass.core.histogram import bucket as histogram_bucket
 from windlass.core.states import Kind
 from windlass.errors import StoreError
-from windlass.store.budgets import bucket_key
+from windlass.store.budgets import bucket_key, tokens_of
 from windlass.store.protocol import Store
 from windlass.store.records import ClaimedJob, Needs, Outcome, QueueRecord, Runs
 
@@ -87,6 +87,10 @@ class Feedback:
                 del self._claimed[next(iter(self._claimed))]
             self._claimed[claim] = time.monotonic()
 
+    def claimed_at(self, claim: int) -> float:
+        """When this claim was made; one that is forgotten counts as just made."""
+        return self._claimed.get(claim, time.monotonic())
+
     def unused(self, job: ClaimedJob) -> None:
         """A job was claimed and goes back without having been started."""
         taken = self._claimed.get(job.claim)
@@ -96,7 +100,7 @@ class Feedback:
             except (msgspec.MsgspecError, UnicodeError):
                 continue  # a payload that nobody can read [fault 17]
             n, first = self._unused.get(bucket, (0, time.monotonic()))
-            self._unused[bucket] = (n + need.n, min(first, taken or first))
+            self._unused[bucket] = (n + tokens_of(need, job.options), min(first, taken or first))
 
     async def send(self) -> None:
         """Send the store what it should know. What does not arrive is not sent again: tokens are lost then,

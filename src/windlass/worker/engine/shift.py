@@ -30,6 +30,7 @@ from windlass.worker.engine.unanswered_claims import UnansweredClaims
 from windlass.worker.engine.waiting import Signal
 from windlass.worker.handlers.handler_port import HandlerPort
 from windlass.worker.handlers.runner import Runner
+from windlass.worker.handlers.spending import Spending
 from windlass.worker.processes.board import Board
 from windlass.worker.reports.recorder import Recorder
 
@@ -67,7 +68,15 @@ class Shift:
         )
         self.capacity: Final = Capacity(total, runner.batches())
         self.feedback: Final = Feedback(store, runner.needs)
-        port = HandlerPort(store, worker, self.log, asyncio.get_running_loop(), runner.lease, runner.codec)
+        port = HandlerPort(
+            store,
+            worker,
+            self.log,
+            asyncio.get_running_loop(),
+            runner.lease,
+            runner.codec,
+            Spending(self.feedback.needs, self.feedback.claimed_at),
+        )
         self.slots: Slots = Slots(
             runner, port, self.log, self.capacity, self.feedback, self.changed, board=board, ended=ended
         )

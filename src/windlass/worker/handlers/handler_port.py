@@ -20,7 +20,7 @@ from windlass.chunks.task import warn_of_long_batch
 from windlass.codec import NULL, Codec, Purpose, seal, unseal
 from windlass.core.counts import plural
 from windlass.core.retry import Backoff
-from windlass.errors import ClaimLost, StoreError, StoreUnavailable, WorkerLost
+from windlass.errors import ClaimLost, InvalidOption, StoreError, StoreUnavailable, WorkerLost
 from windlass.running.outages import OutageLog
 from windlass.store.protocol import Store
 from windlass.store.records import (
@@ -38,6 +38,7 @@ from windlass.store.records import (
     Wait,
 )
 from windlass.worker.engine.outcomes import OutcomeLog
+from windlass.worker.handlers.spending import Spending
 
 T = TypeVar("T")
 logger: Final = logging.getLogger("windlass.worker")
@@ -57,9 +58,11 @@ class HandlerPort:
         loop: asyncio.AbstractEventLoop,
         lease: float,
         codec: Codec | None = None,
+        spending: Spending | None = None,
     ) -> None:
         self._store = store
         self._codec = codec
+        self._spending = spending
         self._log = log
         self._outages = OutageLog(logger)
         self._split: set[Fence] = set()
@@ -146,6 +149,18 @@ class HandlerPort:
         kind: Literal["signal", "step"] = "signal" if step.code == SIGNAL else "step"
         result = unseal(self._codec, step.result, Purpose(kind, job.task))
         return step if result is step.result else msgspec.structs.replace(step, result=result)
+
+    async def spent(self, job: ClaimedJob, budget: str, tokens: int) -> None:
+        """Say what this attempt really used of a budget. Raises WorkerLost or ClaimLost [C5]."""
+        if self._spending is None:
+            raise InvalidOption(f"job {job.id} of task {job.task} takes nothing of budget {budget}")
+        said = self._spending.said(job, budget, tokens)
+        try:
+            await self._insist(lambda: self._store.spent(self.worker, job, budget, **said))
+        except (ClaimLost, WorkerLost):
+            self._log.refuse(job)
+            raise
+        self._spending.heard(job, budget, tokens)
 
     async def split(self, job: ClaimedJob, plan: Plan) -> None:
         """Make the job a parent. Sent again until it is answered: the store knows it by its claim [P4]."""

@@ -161,6 +161,7 @@ def calls(scene: Scene) -> dict[str, list[str]]:
             f"enqueue_one('t', '{{}}', '{q}-new', 1::smallint, NULL, NULL, NULL, 'skip', '{q}-o')"
         ],
         "give_tokens": [f"give_tokens('{q}', 1)"],
+        "settle_tokens": [f"settle_tokens('{q}', 1)"],
         "check_call_load": [f"check_call_load('{{{q}}}', '{{2}}', '{{k}}')"],
         "lease_tokens": [f"lease_tokens('{q}', '', '{{1,2}}', 5, 1, 0)"],
         "lock_keys": [f"lock_keys('{{{q}-i,{q}-l}}', '{{{q}-u,{q}-l}}')"],
@@ -178,6 +179,9 @@ def calls(scene: Scene) -> dict[str, list[str]]:
             f"send_signal({id['runs']}, 'go', '1', {alone}, NULL, NULL)" for alone in ("true", "false")
         ],
         "signal": [f"signal({id[name]}, 'go', '1')" for name in ("runs", "later", "new")],
+        "spend_tokens": [
+            f"spend_tokens({scene.worker}, {run.lane}, {run.claim}, {run.seq}, '{q}', '', 1, 2, 0)"
+        ],
         "set_budget": [f"""set_budget('{name}', '{{"rate": 5}}')""" for name in (q, f"{q}-b")],
         "set_parent": [f"set_parent({id['parent']}, 2)"],
         "set_queue": [

@@ -11,11 +11,12 @@ import msgspec
 from windlass.core.breaker import BreakerState
 from windlass.core.bucket import Bucket
 from windlass.core.governor import Governor, Window
+from windlass.errors import ClaimLost
 from windlass.store.budgets import changed, checked
 from windlass.store.fields import NewBudget
 from windlass.store.postgres.connections.database import Database
 from windlass.store.postgres.rows import record_of
-from windlass.store.records import BudgetRecord, Governed, Lease, Runs, Taken
+from windlass.store.records import BudgetRecord, ClaimedJob, Governed, Lease, Runs, Taken
 
 LARGEST: Final = 2**31 - 1
 _encode = msgspec.json.Encoder().encode
@@ -90,6 +91,28 @@ class Budgets:
     async def give_back(self, budget: str, n: int, key: str = "", age: float = 0.0) -> None:
         """See Store.give_back."""
         await self._db.value("give_tokens", budget, min(n, LARGEST), key, float(age))
+
+    async def settle(self, budget: str, more: int, key: str = "", age: float = 0.0) -> None:
+        """See Store.settle."""
+        await self._db.value("settle_tokens", budget, more, key, float(age))
+
+    async def spent(
+        self,
+        worker: int,
+        job: ClaimedJob,
+        budget: str,
+        key: str,
+        *,
+        before: int,
+        tokens: int,
+        age: float = 0.0,
+    ) -> None:
+        """See Store.spent."""
+        kept = await self._db.value(
+            "spend_tokens", worker, *job.fence, budget, key, before, tokens, float(age)
+        )
+        if not kept:
+            raise ClaimLost(f"job {job.id} is no longer held by claim {job.claim}; its use was not counted")
 
     async def drain(self, budget: str, pause: float, key: str | None = None) -> None:
         """See Store.drain."""

@@ -746,6 +746,18 @@ CREATE TABLE windlass.bucket (
     PRIMARY KEY (budget, key)
 ) WITH (fillfactor = 50);
 
+-- What attempts have said last that they really used, kept for an hour: so that it counts once when it is sent
+-- again.
+CREATE TABLE windlass.spent (
+    claim  bigint NOT NULL,
+    seq    bigint NOT NULL,
+    tokens bigint NOT NULL,
+    at     float8 NOT NULL,
+    budget text NOT NULL,
+    PRIMARY KEY (claim, seq, budget)
+);
+CREATE INDEX ON windlass.spent (at);
+
 -- What was reported of a governed queue since the governor's last look, and what the governor knows [F2].
 CREATE TABLE windlass.governor (
     queue     text PRIMARY KEY,

@@ -163,6 +163,9 @@ DECLARE
         WHEN jsonb_typeof(o -> 'task_limit') NOT IN ('number', 'null')
           OR o ->> 'task_limit' !~ '^[1-9][0-9]{0,8}$'
              THEN 'task_limit: a whole number from 1 to 999,999,999'
+        WHEN jsonb_typeof(o -> 'costs') <> 'object'
+          OR o @? 'strict $.costs.* ? (@.type() != "number" || @ < 1 || @ > 1000000000 || @.floor() != @)'
+             THEN 'costs: by budget a whole number from 1 to 1,000,000,000'
         /* rules of the options of a job */ END;
 BEGIN
     IF v_wrong IS NOT NULL THEN

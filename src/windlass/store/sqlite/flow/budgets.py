@@ -19,7 +19,8 @@ from windlass.core.gates import budget_gate
 from windlass.core.governor import Governor, Window, burst
 from windlass.store.budgets import changed, checked, new
 from windlass.store.fields import NewBudget
-from windlass.store.records import BudgetRecord, Governed, Lease, Runs, Taken
+from windlass.store.records import BudgetRecord, ClaimedJob, Governed, Lease, Runs, Taken
+from windlass.store.sqlite.claims import must_live, must_run
 from windlass.store.sqlite.cluster import must_lead
 from windlass.store.sqlite.operation import budget_rows
 from windlass.store.sqlite.operation.budget_rows import (
@@ -125,6 +126,33 @@ def give_back(tx: Transaction, budget: str, n: int, key: str = "", age: float = 
         tx.budgets.keep_bucket(known, key, bucket)
 
 
+def settle(tx: Transaction, budget: str, more: int, key: str = "", age: float = 0.0) -> None:
+    """Correct a bucket by what was really used."""
+    known = tx.budgets.named(budget)
+    if known is not None and more:
+        bucket = tx.budgets.bucket(known, key).settled(more, tx.now, age)
+        tx.budgets.keep_bucket(known, key, bucket)
+
+
+def spent(
+    tx: Transaction,
+    worker: int,
+    job: ClaimedJob,
+    budget: str,
+    key: str,
+    *,
+    before: int,
+    tokens: int,
+    age: float = 0.0,
+) -> None:
+    """An attempt says what it really used."""
+    must_live(tx, worker)
+    must_run(tx, worker, job)
+    found = tx.one(_SQL["spent"], (*job.fence, budget))
+    tx.run(_SQL["keep_spent"], (*job.fence, budget, tokens, tx.now))
+    settle(tx, budget, tokens - (before if found is None else int(found[0])), key, age)
+
+
 def drain(tx: Transaction, budget: str, pause: float, key: str | None = None) -> None:
     """An upstream has said that it is enough."""
     known = tx.budgets.named(budget)
@@ -169,7 +197,7 @@ def _record(connection: apsw.Connection, budget: Budget, now: float) -> BudgetRe
     bucket = bucket.refilled(now)
     return BudgetRecord(
         **msgspec.structs.asdict(budget.settings),
-        tokens=bucket.tokens,
+        tokens=max(0.0, bucket.tokens),
         paused_for=max(0.0, bucket.paused_until - now, budget.breaker.left(now)),
         state=budget.breaker.state(now),
         failures=budget.breaker.failures,

@@ -15,7 +15,7 @@ import msgspec
 from windlass.core.bucket import Bucket
 from windlass.core.gates import Gate, budget_gate
 from windlass.core.ids import SEQ_BITS
-from windlass.store.budgets import bucket_key
+from windlass.store.budgets import bucket_key, tokens_of
 from windlass.store.records import Claim, ClaimedJob, Need, Needs
 from windlass.store.sqlite import transitions
 from windlass.store.sqlite.flow import waiting_lists
@@ -30,7 +30,8 @@ BucketName = tuple[str, str]
 Tokens = Mapping[BucketName, int]
 """How many tokens of which bucket, in one order for all, so that no two wait for each other."""
 Group = tuple[str, ...]
-"""A task, and the values of the arguments that its buckets are keyed by: jobs of one group need the same."""
+"""A task, what a job costs where each says so, and the values of the arguments that its buckets are keyed
+by: jobs of one group need the same."""
 _NONE: frozenset[str] = frozenset()
 
 
@@ -141,13 +142,19 @@ def _has_started(tx: Transaction, row: Row) -> bool:
 
 def _groups(jobs: Sequence[ClaimedJob], needs: Needs) -> list[Group]:
     """The group of each job. Its arguments are looked at once for each by which a budget is keyed."""
-    asked = {task: keyed for task, mine in needs.items() if (keyed := list(_keyed(mine).values()))}
+    asked = {
+        task: (list(_keyed(mine).values()), [need for need in mine if need.costed])
+        for task, mine in needs.items()
+        if any(need.argument is not None or need.costed for need in mine)
+    }
     if not asked:
         return [(job.task,) for job in jobs]
-    return [
-        (job.task, *[_key(job, need) for need in asked[job.task]]) if job.task in asked else (job.task,)
-        for job in jobs
-    ]
+    return [_group(job, *asked[job.task]) if job.task in asked else (job.task,) for job in jobs]
+
+
+def _group(job: ClaimedJob, keyed: Iterable[Need], costed: Iterable[Need]) -> Group:
+    costs = [str(tokens_of(need, job.options)) for need in costed]
+    return (job.task, *costs, *[_key(job, need) for need in keyed])
 
 
 def _keyed(needs: Iterable[Need]) -> dict[tuple[str, int | None], Need]:
@@ -166,13 +173,17 @@ def _needed(group: Group, needs: Needs) -> Tokens:
     """What a job of this group needs."""
     task, *values = group
     mine = needs.get(task, ())
-    if len(mine) == 1:
+    costs: dict[str, int] = {}
+    for need in mine:
+        if need.costed:
+            costs[need.budget] = int(values.pop(0))
+    if len(mine) == 1 and not costs:
         return {(mine[0].budget, values[0] if values else ""): mine[0].n}
     keys = dict(zip(_keyed(mine), values, strict=True))
     needed: Counter[BucketName] = Counter()
     for need in mine:
         key = "" if need.argument is None else keys[need.argument, need.place]
-        needed[need.budget, key] += need.n
+        needed[need.budget, key] += costs.get(need.budget, need.n)
     return dict(sorted(needed.items()))
 
 

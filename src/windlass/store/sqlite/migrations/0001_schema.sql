@@ -450,6 +450,19 @@ CREATE TABLE windlass_bucket (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX windlass_bucket_at ON windlass_bucket (at);
 
+-- What attempts have said last that they really used, kept for an hour: so that it counts once when it is sent
+-- again.
+CREATE TABLE windlass_spent (
+    lane   INTEGER NOT NULL,
+    claim  INTEGER NOT NULL,
+    seq    INTEGER NOT NULL,
+    budget TEXT NOT NULL,
+    tokens INTEGER NOT NULL,
+    at     REAL NOT NULL,
+    PRIMARY KEY (lane, claim, seq, budget)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX windlass_spent_at ON windlass_spent (at);
+
 -- ── the cluster and schedules ──────────────────────────────────────────────────────────────────────────────
 
 -- The present term, or the last one [K3]. Its number only grows: that is what a late write is refused by.

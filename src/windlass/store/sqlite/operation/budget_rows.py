@@ -184,6 +184,11 @@ class Budgets:
         self._connection.execute(_SQL["forget"], (before, limit))
         return self._connection.changes()
 
+    def forget_spent(self, limit: int, before: float) -> int:
+        """Forget what attempts have said long ago that they used."""
+        self._connection.execute(_SQL["forget_spent"], (before, limit))
+        return self._connection.changes()
+
     def save(self) -> None:
         """Write what has changed."""
         for name in self._changed:

@@ -301,7 +301,7 @@ END $$;
 -- ==== Taking and giving ====
 
 -- Locks the row of a bucket, and adds it if the key is new.
--- Callers: bucket_take, bucket_try, bucket_give, drain_budget, lease_tokens. May call: worker.
+-- Callers: bucket_take, bucket_try, bucket_give, bucket_settle, spend_tokens, drain_budget, lease_tokens. May call: worker.
 -- Lock: that row until the transaction ends. Who locks several takes them in the order of budget and key, and
 -- the row of a budget after those of its buckets.
 -- A new row starts full and with an old time, so that earlier drains apply to it as to any other.
@@ -436,10 +436,97 @@ BEGIN
     RETURN k;
 END $$;
 
+-- ==== Settling ====
+
+-- Corrects a bucket by what was really used: p_more than was taken p_age seconds ago by hand, or less [F1].
+-- Callers: users, the store. May call: worker, producer. Lock: the bucket's row.
+CREATE OR REPLACE FUNCTION windlass.settle_tokens(
+    p_budget text, p_more bigint, p_key text DEFAULT '', p_age float8 DEFAULT 0) RETURNS void
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+    SELECT windlass.bucket_settle(p_budget, left(p_key, 255), p_more, p_age)
+     WHERE position(':' IN p_budget) = 0 AND p_more <> 0
+$$;
+
+-- A run says how many tokens of a budget it really used, all in all, fenced by worker and claim [F1] [C5].
+-- p_before: what it took with its claim, or said last. False: the claim is not the worker's, or the job has
+-- ended. What an attempt says again changes nothing.
+-- Callers: the store. May call: worker. Lock: the life row FOR KEY SHARE, see worker_fence, then the bucket's
+-- row, as a claim does; it makes two that speak for one attempt wait for each other.
+CREATE OR REPLACE FUNCTION windlass.spend_tokens(
+    p_worker bigint, p_lane int, p_claim bigint, p_seq bigint, p_budget text, p_key text, p_before bigint,
+    p_tokens bigint, p_age float8) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+DECLARE
+    v_said bigint;
+BEGIN
+    PERFORM windlass.worker_fence(p_worker, true);
+    PERFORM FROM windlass.claim c
+      WHERE c.lane = p_lane AND c.id = p_claim AND c.worker = p_worker
+        AND windlass.unfinished(c.id, c.seqs) @> p_seq;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    PERFORM windlass.bucket_lock(p_budget, left(p_key, 255));
+    SELECT s.tokens INTO v_said FROM windlass.spent s
+     WHERE s.claim = p_claim AND s.seq = p_seq AND s.budget = p_budget;
+    IF p_tokens IS DISTINCT FROM v_said THEN
+        INSERT INTO windlass.spent AS s (claim, seq, tokens, at, budget)
+        VALUES (p_claim, p_seq, p_tokens, windlass.unix_time(), p_budget)
+        ON CONFLICT (claim, seq, budget) DO UPDATE SET tokens = excluded.tokens, at = excluded.at;
+        PERFORM windlass.bucket_settle(p_budget, left(p_key, 255), p_tokens - coalesce(v_said, p_before), p_age);
+    END IF;
+    RETURN true;
+END $$;
+
+-- Corrects a bucket by p_more tokens than were taken. They may leave a debt. Less than was taken comes back in
+-- full, but for what was taken before a drain. The same as Bucket.settled in windlass.core.
+-- Callers: settle_tokens, spend_tokens. May call: worker. Lock: the bucket's row until the transaction ends.
+CREATE OR REPLACE FUNCTION windlass.bucket_settle(
+    p_budget text, p_key text, p_more bigint, p_age float8, p_now float8 DEFAULT NULL) RETURNS void
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+DECLARE
+    b      windlass.budget;
+    k      windlass.bucket;
+    v_now  float8;
+    v_most float8;
+BEGIN
+    k := windlass.bucket_lock(p_budget, p_key);
+    SELECT * INTO b FROM windlass.budget x WHERE x.name = p_budget;
+    IF NOT FOUND OR k.budget IS NULL THEN
+        RETURN;
+    END IF;
+    v_now := windlass.unix_time(p_now);
+    k := windlass.bucket_at(b, k, v_now);
+    IF p_more >= 0 THEN
+        k.tokens := k.tokens - p_more;
+    ELSIF v_now - greatest(0, p_age) >= k.paused_until THEN
+        v_most := CASE WHEN v_now < k.leased_until THEN windlass.bucket_ceiling(b) ELSE b.burst END;
+        k.tokens := least(greatest(v_most, k.tokens), k.tokens - p_more);
+    END IF;
+    UPDATE windlass.bucket x SET tokens = k.tokens, at = k.at, paused_until = k.paused_until,
+           leased_until = k.leased_until, drains = k.drains
+     WHERE x.budget = p_budget AND x.key = p_key;
+END $$;
+
 -- ==== Expiry ====
 
+-- Forgets what attempts said an hour ago that they used, up to p_limit of them [F1]. Returns how many.
+-- Callers: expire_buckets. May call: worker. Lock: the rows it removes, without waiting.
+CREATE OR REPLACE FUNCTION windlass.expire_spent(p_limit int) RETURNS bigint
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+DECLARE
+    v_count bigint;
+BEGIN
+    DELETE FROM windlass.spent s
+     WHERE s.ctid = ANY (ARRAY(SELECT x.ctid FROM windlass.spent x WHERE x.at < windlass.unix_time() - 3600
+                                ORDER BY x.at LIMIT p_limit FOR UPDATE SKIP LOCKED));
+    GET DIAGNOSTICS v_count = ROW_COUNT;
+    RETURN v_count;
+END $$;
+
 -- Removes buckets of keys that have been full for a minute, and those of budgets that are gone: one without a
--- row is full. Returns how many.
+-- row is full; and what expire_spent removes. Returns how many, of the kind that there was more of.
 -- Callers: expire. May call: worker. Lock: the rows it removes, without waiting.
 CREATE OR REPLACE FUNCTION windlass.expire_buckets(p_limit int) RETURNS bigint
 LANGUAGE plpgsql AS $$
@@ -456,25 +543,29 @@ BEGIN
          LIMIT p_limit FOR UPDATE OF k SKIP LOCKED)
     DELETE FROM windlass.bucket k USING idle i WHERE k.budget = i.budget AND k.key = i.key;
     GET DIAGNOSTICS v_count = ROW_COUNT;
-    RETURN v_count;
+    RETURN greatest(v_count, windlass.expire_spent(p_limit));
 END $$;
 
 -- ==== What a job needs ====
 
--- How many tokens of which buckets the jobs of a claim need [F1].
+-- How many tokens of which buckets the jobs of a claim need [F1]; those of a need that is costed say so in their
+-- options.
 -- Callers: claim_tokens. May call: worker. Lock: none.
 -- p_needs: as there. Each OFFSET 0 is a fence: a payload is read once, however long it is.
 CREATE OR REPLACE FUNCTION windlass.claim_token_needs(
-    p_needs json, p_tasks text[], p_payloads text[]) RETURNS windlass.want[]
+    p_needs json, p_tasks text[], p_payloads text[], p_options text[]) RETURNS windlass.want[]
 LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
     RETURN (
         SELECT array_agg(ROW (x.i, x.n, x.budget, x.key)::windlass.want)
           FROM (SELECT v.i, v.budget, windlass.bucket_key(v.value) AS key, least(sum(v.n), 2147483647) AS n
-                  FROM (SELECT u.i, n.budget, n.n, windlass.need_value(u.payload, n.argument,
-                          n.place) AS value
-                          FROM (SELECT y.i, y.task, y.payload::json AS payload
-                                  FROM unnest(p_tasks, p_payloads) WITH ORDINALITY AS y (task, payload, i)
+                  FROM (SELECT u.i, n.budget,
+                               coalesce(CASE WHEN n.costed THEN (u.options -> 'costs' ->> n.budget)::int END,
+                                        n.n) AS n,
+                               windlass.need_value(u.payload, n.argument, n.place) AS value
+                          FROM (SELECT y.i, y.task, y.payload::json AS payload, y.options::json AS options
+                                  FROM unnest(p_tasks, p_payloads, p_options)
+                                  WITH ORDINALITY AS y (task, payload, options, i)
                                 OFFSET 0) AS u
                           JOIN windlass.needs_by_task(p_needs) AS n ON n.task = u.task OFFSET 0) AS v
                  GROUP BY 1, 2, 3) AS x);
@@ -483,11 +574,12 @@ END $$;
 -- The tokens that tasks need, as the claimer said: one row per task and budget.
 -- Callers: claim_tokens_quickly, claim_token_needs. May call: worker. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.needs_by_task(p_needs json)
-RETURNS TABLE (task text, budget text, n int, argument text, place int)
+RETURNS TABLE (task text, budget text, n int, argument text, place int, costed boolean)
 LANGUAGE sql IMMUTABLE ROWS 10 AS $$
-    SELECT k.key, r.budget, coalesce(r.n, 1), r.argument, r.place
+    SELECT k.key, r.budget, coalesce(r.n, 1), r.argument, r.place, coalesce(r.costed, false)
       FROM json_each(p_needs) AS k
-     CROSS JOIN LATERAL json_to_recordset(k.value) AS r (budget text, n int, argument text, place int)
+     CROSS JOIN LATERAL json_to_recordset(k.value)
+                        AS r (budget text, n int, argument text, place int, costed boolean)
 $$;
 
 -- The value of the argument that names a job's bucket: found by the argument's name, else by its position

@@ -239,7 +239,7 @@ BEGIN
         busy := busy IS NULL;
         RETURN;
     END IF;
-    v_wants := windlass.claim_token_needs(p_needs, tasks, payloads);
+    v_wants := windlass.claim_token_needs(p_needs, tasks, payloads, claim_tokens.options);
     IF windlass.claim_tokens_at_once(v_wants, p_wait) THEN
         RETURN;
     END IF;
@@ -323,7 +323,7 @@ BEGIN
     END IF;
 END $$;
 
--- The fast path of claim_tokens: all jobs draw from buckets without a key, no waiting list is in use, and
+-- The fast path of claim_tokens: all jobs draw from buckets without a key and cost the same, no waiting list is in use, and
 -- each bucket has enough for all of them. False: that is not so, and nothing was taken [F1]. A half-open
 -- breaker has enough for one: its probe is one job, not a whole claim [F7]. NULL: a bucket is locked by
 -- another, as in bucket_try.
@@ -339,7 +339,7 @@ DECLARE
     v_now   float8;
 BEGIN
     FOR b IN SELECT n.budget, 'budget:' || n.budget || '/' AS gate,
-                    least(sum(n.n * t.n), 2147483647)::int AS n, bool_or(n.argument IS NOT NULL) AS keyed
+                    least(sum(n.n * t.n), 2147483647)::int AS n, bool_or(n.argument IS NOT NULL OR n.costed) AS keyed
                FROM (SELECT x.task, count(*) AS n FROM unnest(p_tasks) AS x (task) GROUP BY x.task) AS t
                JOIN windlass.needs_by_task(p_needs) AS n ON n.task = t.task
               GROUP BY n.budget ORDER BY n.budget COLLATE "C" LOOP

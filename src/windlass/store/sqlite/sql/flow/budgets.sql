@@ -38,6 +38,16 @@ DELETE FROM windlass_bucket WHERE (budget, key) IN (
       AND u.tokens + b.rate * (?1 - max(u.at, u.paused_until, b.drained_until)) >= b.burst
     LIMIT ?2);
 
+-- :spent  what an attempt has said last
+SELECT tokens FROM windlass_spent WHERE lane = ? AND claim = ? AND seq = ? AND budget = ?;
+
+-- :keep_spent
+INSERT OR REPLACE INTO windlass_spent (lane, claim, seq, budget, tokens, at) VALUES (?, ?, ?, ?, ?, ?);
+
+-- :forget_spent
+DELETE FROM windlass_spent WHERE (lane, claim, seq, budget) IN (
+    SELECT lane, claim, seq, budget FROM windlass_spent WHERE at < ? LIMIT ?);
+
 -- ── queues with a governor ─────────────────────────────────────────────────────────────────────────────────
 
 -- :bounds  what bounds each of these queues

@@ -1,0 +1,56 @@
+"""What runs say that they really used of their budgets: checked, and put beside what was taken [F1]."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Final, TypedDict
+
+from windlass.errors import InvalidOption
+from windlass.store.budgets import bucket_key, tokens_of
+from windlass.store.records import ClaimedJob, Fence, Needs
+
+MOST: Final = 1_000_000_000
+KEPT: Final = 10_000
+"""Attempts of which it is known what they said last; the store knows it for an hour as well."""
+
+
+class Said(TypedDict):
+    """What the store is told besides the budget."""
+
+    key: str
+    before: int
+    tokens: int
+    age: float
+
+
+class Spending:
+    """Of one worker. `claimed_at` says when a claim was made, by the monotonic clock."""
+
+    def __init__(self, needs: Needs, claimed_at: Callable[[int], float]) -> None:
+        self._needs = needs
+        self._claimed_at = claimed_at
+        self._last: dict[tuple[Fence, str], int] = {}
+
+    def said(self, job: ClaimedJob, budget: str, tokens: int) -> Said:
+        """What a run says, and what it took or said before. Raises InvalidOption."""
+        if type(tokens) is not int or not 0 <= tokens <= MOST:
+            raise InvalidOption(f"spent: {tokens!r} is not a whole number of tokens from 0 to {MOST:,}")
+        need = next((each for each in self._needs.get(job.task, ()) if each.budget == budget), None)
+        if need is None:
+            raise InvalidOption(
+                f"task {job.task} takes nothing of budget {budget}: add it to budgets=[…], or settle what "
+                f"was acquired by hand with app.budget({budget!r}).settle(…)"
+            )
+        return {
+            "key": bucket_key(job.payload, need),
+            "before": self._last.get((job.fence, budget), tokens_of(need, job.options)),
+            "tokens": tokens,
+            "age": time.monotonic() - self._claimed_at(job.claim),
+        }
+
+    def heard(self, job: ClaimedJob, budget: str, tokens: int) -> None:
+        """The store has taken it."""
+        while len(self._last) >= KEPT:
+            del self._last[next(iter(self._last))]
+        self._last[job.fence, budget] = tokens
