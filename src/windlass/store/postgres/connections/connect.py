@@ -5,7 +5,7 @@ Where the URL has no password, a password file may, as in libpq.
 Connections know PostgreSQL's own array types. asyncpg asks the server about every type that it does not know,
 on each connection anew. Our statements take and return arrays, so a new connection asked three to five times:
 up to three round trips each, and 5 to 10 ms of the server's CPU. Many workers that start at once, or a short
-command, feel that. The built-in types have the same numbers on every server, so a process asks once.
+command, feel that. The built-in types have the same numbers on every server, so nobody need ask.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ import ssl
 import stat
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from types import SimpleNamespace
+from typing import Any, Final
 from urllib.parse import urlencode
 
 import asyncpg
@@ -39,25 +40,41 @@ _WANTED: Final = {
     "primary": "is a primary", "standby": "is a standby",
 }  # fmt: skip
 
-ARRAYS: Final = frozenset({1000, 1001, 1005, 1007, 1016, 1022, 1185})
-"""boolean[], bytea[], smallint[], int[], bigint[], float8[], timestamptz[] in pg_type; it knows text[]."""
+ARRAYS: Final = {
+    1000: ("_bool", 16), 1001: ("_bytea", 17), 1005: ("_int2", 21), 1007: ("_int4", 23),
+    1016: ("_int8", 20), 1022: ("_float8", 701), 1185: ("_timestamptz", 1184),
+}  # fmt: skip
+"""By its number in pg_type, the name of each type of arrays that our statements use, and the number of its
+elements' type. asyncpg knows text[], and the types of the elements."""
 
 _FIELD: Final = re.compile(r"((?:\\.|[^:\\])*)(?::|$)")
 logger: Final = logging.getLogger("windlass.store")
 
 
+class _Answer(dict[str, Any]):
+    """A row of the answer to asyncpg's question; None is in the fields that are not about arrays, and in what
+    a later asyncpg may ask for besides."""
+
+    def __missing__(self, field: str) -> None:
+        return None
+
+
+_ANSWER: Final = [
+    _Answer(oid=oid, ns="pg_catalog", name=name, kind=b"b", elemtype=element, elemdelim=b",")
+    for oid, (name, element) in ARRAYS.items()
+]
+_ASKED_BY: Final = SimpleNamespace(name="nothing")
+"""In place of the statement that asked: asyncpg looks whether it took the place of a nameless one."""
+
+
 class Connection(asyncpg.Connection):  # type: ignore[misc]
-    """asyncpg's connection, but it asks for types once in a process. The method that it overrides is not
+    """asyncpg's connection, but it does not ask for the types in ARRAYS. The method that it overrides is not
     public: should asyncpg stop calling it, each connection asks again, and nothing else changes."""
 
-    _types: ClassVar[Any] = None
-
     async def _introspect_types(self, typeoids: Any, *args: Any, **options: Any) -> Any:
-        if not ARRAYS.issuperset(typeoids):
-            return await super()._introspect_types(typeoids, *args, **options)
-        if Connection._types is None:
-            Connection._types = await super()._introspect_types(ARRAYS, *args, **options)
-        return Connection._types
+        if ARRAYS.keys() >= set(typeoids):
+            return _ANSWER, _ASKED_BY
+        return await super()._introspect_types(typeoids, *args, **options)
 
 
 class Loan(PoolConnectionProxy):  # type: ignore[misc]
