@@ -53,6 +53,16 @@ def make_store(
     return SQLiteStore(sqlite_path(url), settings=settings)
 
 
+def read_ahead(url: str) -> None:
+    """Import and read what a process needs once for a store behind this URL, so that what is forked from it
+    shares it: the driver, and for PostgreSQL the statements."""
+    make_store(url)
+    if kind_of(url) == POSTGRES:
+        from windlass.store.postgres import schema
+
+        schema.read_ahead()
+
+
 def describe(url: str) -> str:
     """The URL as it may be shown: without user, password and what else can hold secrets."""
     kind = kind_of(url)

@@ -31,7 +31,7 @@ import msgspec
 from windlass.core.counts import plural
 from windlass.errors import WindlassError
 from windlass.running.loopthread import prefer_uvloop
-from windlass.store.factory import make_store
+from windlass.store.factory import read_ahead
 from windlass.tasks.loading import load_app
 from windlass.worker.processes.adoption import end_with_parent
 from windlass.worker.processes.board import Board
@@ -55,8 +55,9 @@ def main() -> None:
     try:
         app = load_app(sys.argv[2])
         app.discover(*app.settings.imports)
-        # What each child would import or make first: the drivers of its store, 3 MiB of tables of OpenSSL.
-        make_store(app.settings.database_url, schema=app.settings.schema)
+        # What each child would import, read or make first: the driver and the statements of its store, 3 MiB
+        # of tables of OpenSSL.
+        read_ahead(app.settings.database_url)
         prefer_uvloop()
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     except WindlassError:

@@ -86,6 +86,12 @@ def call(function: str, arguments: int, schema: str) -> str:
     return f"SELECT * FROM {schema}.{function}({places})"  # noqa: S608
 
 
+def read_ahead() -> None:
+    """Read the files that every process reads which opens a store."""
+    latest()
+    statements()
+
+
 def latest() -> int:
     """The version that this code works with."""
     return migrations()[-1][0]

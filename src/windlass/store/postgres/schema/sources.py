@@ -69,7 +69,6 @@ def statements() -> dict[str, str]:
     return found
 
 
-@functools.cache
 def _files(folder: str) -> dict[str, str]:
     """The SQL files of a folder and of those in it by name, in the order of their names."""
     found = dict(sorted(_below(_ROOT / folder)))
