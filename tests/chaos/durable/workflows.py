@@ -1,0 +1,96 @@
+"""The app under test: a job of three steps and a sleep, which kills its own process at the point that it is
+told, once; and one whose steps are others after a deploy. What a step does is written down, and the step in
+the middle works in a transaction of the store's own database."""
+
+import os
+import signal
+from pathlib import Path
+from typing import Any, Final
+
+from tests.chaos.workers.jobs import LEDGER, QUEUE, Run
+from windlass import Context, Retry, Windlass
+
+app = Windlass()
+TABLE: Final = "CREATE TABLE paid (job bigint)"
+RELEASE: Final = "WINDLASS_TEST_RELEASE"
+POINTS: Final = (
+    "before plan", "plan begins", "plan ends", "before pay", "pay ends", "before sleep", "before tell",
+    "tell begins", "tell ends", "after tell",
+)  # fmt: skip
+"""Where a job can be killed. Between the end of a step's function and its row lies what "… ends" shows."""
+
+
+@app.task(name="three", queue=QUEUE, retry=Retry(1))
+async def three(ctx: Context, kill: str = "", sleep: float = 1.1) -> list[str]:
+    """Three steps with a sleep before the last."""
+    run = Run(ctx)
+
+    def at(point: str) -> None:
+        if point == kill:
+            mark = Path(f"{os.environ[LEDGER]}.{ctx.id}")
+            if not mark.exists():
+                mark.touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    async def plain(name: str) -> str:
+        at(f"{name} begins")
+        run.effect(name)
+        at(f"{name} ends")
+        return name
+
+    async def pay(connection: Any) -> str:
+        run.note("try", "pay")
+        if hasattr(connection, "fetchrow"):
+            await connection.execute("INSERT INTO paid VALUES ($1)", ctx.id)
+        else:
+            connection.execute("INSERT INTO paid VALUES (?)", (ctx.id,))
+        at("pay ends")
+        return "pay"
+
+    run.note("start")
+    at("before plan")
+    plan = await ctx.step("plan", plain, "plan")
+    at("before pay")
+    paid: str = await ctx.step("pay", pay, transaction=True)
+    at("before sleep")
+    await ctx.sleep(sleep)
+    at("before tell")
+    told = await ctx.step("tell", plain, "tell")
+    at("after tell")
+    run.note("done")
+    return [plan, paid, told]
+
+
+async def price_in_euros(run: Run) -> int:
+    """What a step was in the first release, and is in the second under another name."""
+    run.effect("euros")
+    return 1
+
+
+async def price_in_cents(run: Run) -> int:
+    """What took its place."""
+    run.effect("cents")
+    return 100
+
+
+@app.task(name="deployed", queue=QUEUE, retry=Retry(1))
+async def deployed(ctx: Context, way: str) -> int:
+    """A step, and a sleep over which a deploy comes."""
+    run = Run(ctx)
+    if os.environ[RELEASE] == "1":
+        price = await ctx.step("price", price_in_euros, run)
+    else:
+        match way:
+            case "renamed":
+                price = await ctx.step("cost", price_in_euros, run, was="price")
+            case "accepted":
+                price = await ctx.step(
+                    "price", price_in_cents, run, accepts=(f"{__name__}.{price_in_euros.__qualname__}",)
+                )
+            case "another":
+                price = await ctx.step("price in cents", price_in_cents, run)
+            case _:
+                price = await ctx.step("price", price_in_cents, run)
+    run.note("priced")
+    await ctx.sleep("1.5s")
+    return price
