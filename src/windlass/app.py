@@ -35,8 +35,9 @@ from windlass.running.store_handle import StoreHandle
 from windlass.settings import Settings, SettingsInCode, load
 from windlass.store.factory import POSTGRES, describe, is_in_memory, kind_of, make_store
 from windlass.store.protocol import Store
-from windlass.store.records import JobRecord, Migration, QueueRecord
+from windlass.store.records import JobChange, JobRecord, Migration, QueueRecord
 from windlass.tasks import builtin
+from windlass.tasks.changes import read_change
 from windlass.tasks.gaps import RECONCILE, reconciler
 from windlass.tasks.registry import _Registry
 from windlass.tasks.schedules import Schedules
@@ -120,6 +121,7 @@ class Windlass(_Registry):
             store_handle=self._store_handle,
             decode=lambda record: decode(self._unsealed_result(record)),
             codec=self.codec,
+            change_of=self._read_change,
             producer=lambda: self._producer,
         )
 
@@ -137,6 +139,9 @@ class Windlass(_Registry):
 
     def _handle_of(self, job: Job[Any] | int | str) -> Job[Any]:
         return job if isinstance(job, Job) else self.job(job)
+
+    def _read_change(self, record: JobRecord, given: Mapping[str, Any]) -> JobChange:
+        return read_change(self, record, given)
 
     def parent(self, id: int | str) -> Parent:
         """The handle of a job that was split into parts, from its id."""

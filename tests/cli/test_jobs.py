@@ -235,6 +235,27 @@ def test_o5_cancel_and_delete(desk: Desk) -> None:
     assert state(desk, waiting) is None
 
 
+def test_e8_a_waiting_job_is_changed(any_desk: Desk) -> None:
+    """[E8] It says who did it, and what."""
+    id = brought(any_desk, State.READY)
+    args = ("--queue", "mail", "--priority", "high", "--delay", "1h", "--tag", "x", "--args", '{"b": 2}')
+    assert any_desk.ok("job", "change", id, *args) == f"{id} changed\n"
+    (shown,) = any_desk.json("job", "show", id)["jobs"]
+    assert (shown["queue"], shown["priority"], shown["state"]) == ("mail", "high", "scheduled")
+    assert (shown["payload"], shown["tags"]) == ({"b": 2}, ["x"])
+    (event,) = any_desk.json("events", "--job", id)["events"]
+    assert event["text"] == "changed: queue mail, priority high, delay 3600.0, tags ('x',), kwargs"
+    assert "say what to change" in any_desk.refused("job", "change", id)
+    assert "not JSON" in any_desk.refused("job", "change", id, "--args", "{", code=2)
+
+
+def test_e8_what_does_not_wait_is_not_changed(desk: Desk) -> None:
+    id = brought(desk, State.DEAD)
+    result = desk.run("job", "change", id, "--priority", "low")
+    assert (result.exit_code, result.output) == (1, f"{id} has ended; nothing was changed\n")
+    assert "no job 999" in desk.refused("job", "change", "999", "--priority", "low")
+
+
 def test_o6_replay_makes_a_copy_that_knows_its_origin(any_desk: Desk) -> None:
     id = brought(any_desk, State.SUCCEEDED, payload='{"a":1}')
     said = any_desk.ok("job", "replay", id)

@@ -17,6 +17,7 @@ from tests.model.keyed import Keyed
 from tests.model.side import GOES, End
 from tests.model.steps import ACTIONS, THEMES, WINDOW, Draw, action, no_suspect_is_ready, somebody_runs
 from tests.model.wishes import (
+    GATED,
     QUEUES,
     SET_ASIDE,
     STEERING,
@@ -26,7 +27,10 @@ from tests.model.wishes import (
     wishes,
 )
 from windlass.core.retry import Backoff, DeathPolicy
-from windlass.core.states import Kind, State
+from windlass.core.states import Kind, Priority, State
+from windlass.store.records import JobChange
+
+CHANGEABLE = (State.READY, State.SCHEDULED, State.RETRYING)
 
 
 class StoreMachine(Keyed):
@@ -197,6 +201,28 @@ class StoreMachine(Keyed):
             late = {"cancel": "finished", "delete": "deleted", "retry": "unchanged"}[verb]
             allowed = {expected[label], late} if label in self.forgotten else {expected[label]}
             assert answer[label] in allowed, f"{verb} {label}: the model says {expected}, the store {answer}"
+
+    @action(3, lambda machine: any(record.state in CHANGEABLE for record in machine.model.seen.values()))
+    def change(self, data: Draw) -> None:
+        """A waiting job gets another queue, priority, time or arguments [E8]; now and then it waits no
+        more."""
+        seen = self.model.seen
+        pool = sorted(seen) if data.draw(st.sampled_from([True, False, False]), label="any") else []
+        likely = sorted(label for label, record in seen.items() if record.state in CHANGEABLE)
+        label = data.draw(st.sampled_from(pool or likely), label="job")
+        queues = next(
+            (group for group in (QUEUES, GATED) if seen[label].queue in group), (seen[label].queue,)
+        )
+        wait = data.draw(st.sampled_from([None, None, 0, 1, 2]), label="steps")
+        change = JobChange(
+            queue=data.draw(st.sampled_from([None, *queues]), label="queue"),
+            priority=data.draw(st.sampled_from([None, Priority.HIGH, Priority.LOW]), label="priority"),
+            delay=None if wait is None else self.delay(wait),
+            options={"max_attempts": data.draw(st.integers(1, 4), label="attempts")},
+        )
+        expected, answer = (side.do("change", label, change) for side in (self.model, self.other))
+        allowed = {expected, "ended"} if label in self.forgotten else {expected}
+        assert answer in allowed, f"change {label}: the model says {expected}, the store {answer}"
 
     def _one_of_each_order(self, labels: list[str]) -> list[str]:
         """No two jobs of one ordering key: whether the second had its turn before it went with the first,

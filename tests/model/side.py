@@ -24,6 +24,7 @@ from windlass.store.records import (
     ClaimedJob,
     Depth,
     Failure,
+    JobChange,
     JobFilter,
     JobRecord,
     Needs,
@@ -230,6 +231,9 @@ class Side:
         """Cancel, delete or retry."""
         answers = await getattr(self.store, verb)([self.ids[label] for label in labels])
         return {label: answers[self.ids[label]] for label in labels}
+
+    async def change(self, label: str, change: JobChange) -> Answer:
+        return await self.store.change(self.ids[label], change)
 
     async def count_ends(self, limit: int) -> None:
         await self.store.count_ends(limit)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
@@ -9,8 +10,9 @@ from typing import Any, Final
 import click
 
 from windlass.cli.job_page import print_job
-from windlass.cli.options import filters, job_ids, limit_option, with_json
+from windlass.cli.options import JobId, filters, job_ids, limit_option, with_json
 from windlass.cli.output import print_json, print_table
+from windlass.cli.settings import change_options, given_options
 from windlass.cli.target import Target
 from windlass.core.states import FINISHED, State
 from windlass.errors import EnqueueError, JobNotFound, WindlassError
@@ -24,12 +26,14 @@ from windlass.presentation.waiting import state_in_words, why_or_reason
 from windlass.store.protocol import Store
 from windlass.store.records import ClusterView, JobFilter, JobRecord, Page, WorkerRecord
 
-_GOOD = frozenset({"dead", "retried", "cancelled", "requested", "deleted"})
+_GOOD = frozenset({"changed", "dead", "retried", "cancelled", "requested", "deleted"})
 _WHY_NOT = {
     "unchanged": "unchanged: only dead, scheduled and retrying jobs can be retried, and only while no other "
     "holds their unique key",
     "finished": "has already finished; nothing was changed",
     "requested": "is running and was asked to stop",
+    "running": "is running; nothing was changed",
+    "ended": "has ended; nothing was changed",
 }
 _COLUMNS = ("!id", "task", "queue", "??priority", "state", ">attempt", "?>age", "reason")
 cursor_option: Final = click.option("--cursor", metavar="TEXT", help="Continue an earlier listing.")
@@ -155,6 +159,40 @@ def _steer_by_id(verb: Verb, help: str) -> None:
 _steer_by_id("retry", "Make dead, scheduled or retrying jobs ready now, with their attempts reset.")
 _steer_by_id("cancel", "Cancel jobs: waiting ones at once, running ones as soon as their worker is notified.")
 _steer_by_id("delete", "Delete jobs and their history; running ones are asked to stop instead.")
+
+
+@job.command()
+@click.argument("id", type=JobId())
+@change_options
+@click.option("--args", "named", metavar="JSON", help="New arguments: a JSON object (by name) or array.")
+@with_json
+def change(target: Target, id: int, named: str | None, as_json: bool, **options: Any) -> None:
+    """Change a waiting job in place: it keeps its id and its keys.
+
+    With --app, new arguments are checked against the task's annotations. Exit code 1 if the job runs or has
+    ended: nothing is changed then.
+    """
+    changes: dict[str, Any] = {**given_options(options), **_new_arguments(named)}
+    app = target.app
+    if target.app_name is not None:
+        app.discover(*app.settings.imports)
+    answer = target.act(
+        lambda store: app.job(id)._changed(store, changes),
+        lambda answer: [audit.changed(id, changes.items(), answer)],
+    )
+    print_answers({id: answer}, as_json)
+
+
+def _new_arguments(named: str | None) -> dict[str, Any]:
+    if named is None:
+        return {}
+    try:
+        given = json.loads(named)
+    except ValueError as error:
+        raise click.BadParameter(f"this is not JSON: {error}", param_hint="--args") from None
+    if not isinstance(given, dict | list):
+        raise click.BadParameter("give a JSON object or array", param_hint="--args")
+    return {"kwargs" if isinstance(given, dict) else "args": given}
 
 
 @job.command()

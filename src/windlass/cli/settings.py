@@ -61,6 +61,13 @@ def job_options(function: F) -> F:
     return function
 
 
+def change_options(function: F) -> F:
+    """An option for each option of a job that can be changed while it waits [E8]."""
+    for field in reversed([each for each in JOB_OPTIONS.values() if each.change]):
+        function = _option(msgspec.structs.replace(field, default=None, unset=""))(function)
+    return function
+
+
 def given_options(given: Mapping[str, Any]) -> JobOptions:
     """The options of a job that were given, as `using` takes them, which checks them."""
     options = {name: value for name, value in given.items() if value not in (None, ())}

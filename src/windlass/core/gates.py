@@ -95,6 +95,11 @@ def is_slots(gate: str) -> bool:
     return gate.startswith(("key:", "task:"))
 
 
+def is_own(gate: str) -> bool:
+    """Whether a gate comes from a key of the job, and not from its task."""
+    return gate.startswith(("order:", "key:"))
+
+
 def keeps(gate: str) -> bool:
     """Whether a pass outlives the attempt, until the job has ended for good."""
     return gate.startswith("order:")

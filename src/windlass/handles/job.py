@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeAlias, TypeVar
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeAlias, TypeVar, Unpack
 
 import msgspec
 
@@ -14,11 +14,20 @@ from windlass.codec import Codec, Purpose, seal
 from windlass.core.durations import Duration, seconds
 from windlass.core.states import State
 from windlass.errors import EnqueueError, JobFailed, JobNotFound, ResultInvalid, ResultTimeout
+from windlass.handles.changes import ChangeReader, JobChanges
 from windlass.handles.details import JobDetails, job_details
 from windlass.handles.progress import JobProgress, progress_of
 from windlass.running.encoding import as_signal
 from windlass.running.stopped_clock import UNTIL_RUN, StoppedClock
-from windlass.store.records import CancelAnswer, DeleteAnswer, JobRecord, NewJob, Receipt, RetryAnswer
+from windlass.store.records import (
+    CancelAnswer,
+    ChangeAnswer,
+    DeleteAnswer,
+    JobRecord,
+    NewJob,
+    Receipt,
+    RetryAnswer,
+)
 
 if TYPE_CHECKING:
     from windlass.running.producer import Producer
@@ -40,7 +49,9 @@ class Job(Generic[R_co]):
     for a handle made from an id alone. `str(job)` is the id, as JSON would have it.
     """
 
-    __slots__ = ("_codec", "_decode", "_producer", "_store_handle", "id", "pressure", "receipt", "task")
+    __slots__ = (
+        "_change_of", "_codec", "_decode", "_producer", "_store_handle", "id", "pressure", "receipt", "task",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -51,6 +62,7 @@ class Job(Generic[R_co]):
         task: str | None = None,
         receipt: Receipt | None = None,
         codec: Codec | None = None,
+        change_of: ChangeReader,
         producer: Callable[[], Producer],
     ) -> None:
         self.id: Final = id
@@ -64,6 +76,7 @@ class Job(Generic[R_co]):
         self._store_handle = store_handle
         self._decode = decode
         self._codec = codec
+        self._change_of = change_of
         self._producer = producer
 
     def __repr__(self) -> str:
@@ -141,6 +154,19 @@ class Job(Generic[R_co]):
         """Offer a dead, scheduled or retrying job again now, with its attempts reset."""
         return (await self._store_handle().acall(lambda store: store.retry([self.id])))[self.id]
 
+    def change(self, **changes: Unpack[JobChanges]) -> ChangeAnswer:
+        """Change the job where it waits: `job.change(priority="urgent", delay=0)`. Its id and its unique key
+        stay. "changed"; or, with nothing changed, "running" or "ended": somebody was faster.
+
+        Takes `queue`, `priority`, `delay` or `run_at`, `max_attempts`, `timeout`, `tags` and `headers` as
+        `using` does, and new arguments as `args=[…]` and `kwargs={…}`, in the place of all that it had. They
+        are checked as at an enqueue. Raises JobNotFound, and EnqueueError for a part of a parent."""
+        return self._store_handle().call(lambda store: self._changed(store, changes))
+
+    async def achange(self, **changes: Unpack[JobChanges]) -> ChangeAnswer:
+        """Change the job where it waits; see `change`."""
+        return await self._store_handle().acall(lambda store: self._changed(store, changes))
+
     def replay(self) -> Job[R_co]:
         """Make a new job that does the same once more, ready now, and return its handle [O6].
 
@@ -203,6 +229,18 @@ class Job(Generic[R_co]):
         alone = record.progress is not None or record.options.part is not None
         return progress_of(record, None if alone else await store.parent(self.id))
 
+    async def _changed(self, store: Store, changes: Mapping[str, Any]) -> ChangeAnswer:
+        record = self._found(await store.job(self.id))
+        answer = await store.change(self.id, self._change_of(record, changes))
+        if answer == "not_found":
+            self._found(None)
+        elif answer == "part":
+            raise EnqueueError(
+                f"job {self.id} is a part of a parent and has its queue, priority and arguments from it; "
+                "set the parent's `parallel`, or cancel it as a whole"
+            )
+        return answer
+
     def _found(self, record: JobRecord | None) -> JobRecord:
         if record is None:
             raise JobNotFound(
@@ -242,6 +280,7 @@ class Job(Generic[R_co]):
             task=record.task,
             receipt=receipt,
             codec=self._codec,
+            change_of=self._change_of,
             producer=self._producer,
         )
 

@@ -64,6 +64,8 @@ class Field(msgspec.Struct, frozen=True):
     """Commands and buttons of their own change it, so `set` and the form leave it out."""
     kept: str = ""
     """What the store, the API and JSON call an option of a job: its name, unless this says another."""
+    change: bool = False
+    """Whether this option of a job can be changed while it waits [E8]."""
     beside: str = ""
     """The option of a job without which it means nothing."""
     choices: tuple[str, ...] = ()
@@ -285,21 +287,25 @@ class JobOptions(TypedDict, total=False):
     """The options of a job: what `task.using(...)` takes [E2]. On keys see [C3], [E6], [E7], [F3] and [F6],
     on jobs after others [P12], on a connection [E1]."""
 
-    queue: Annotated[str, Field("The queue, instead of the task's own.", "name", unset="the task's")]
+    queue: Annotated[str, Field(
+        "The queue, instead of the task's own.", "name", unset="the task's", change=True)]  # fmt: skip
     priority: Annotated[Priority | str | int, Field(
-        "Its priority in its queue.", "priority", unset="the task's", choices=_PRIORITIES,
+        "Its priority in its queue.", "priority", change=True, unset="the task's", choices=_PRIORITIES,
         more="`urgent`, `high`, `normal` or `low`.")]  # fmt: skip
     delay: Annotated[Duration, Field(
         "Run after this time, such as 30s, 5m or 1h30m.", "time", zero=True, most=int(MAX_DELAY),
-        more="Not together with `run_at`.")]  # fmt: skip
+        change=True, more="Not together with `run_at`.")]  # fmt: skip
     run_at: Annotated[datetime | float, Field(
-        "Run at this time.", "moment", more="A `datetime` with time zone, or seconds since the epoch.",
+        "Run at this time.", "moment", change=True,
+        more="A `datetime` with time zone, or seconds since the epoch.",
     )]  # fmt: skip
     max_attempts: Annotated[int, Field(
-        "How often it is tried before it is dead.", "attempts", most=MAX_ATTEMPTS, unset="the task's",
+        "How often it is tried before it is dead.", "attempts", change=True,
+        most=MAX_ATTEMPTS, unset="the task's",
         more="Up to 1000.")]  # fmt: skip
     timeout: Annotated[Duration, Field(
-        "How long one attempt may run.", "time", most=30 * 86400, unset="the task's", more="Up to 30 days.",
+        "How long one attempt may run.", "time", change=True, most=30 * 86400,
+        unset="the task's", more="Up to 30 days.",
     )]  # fmt: skip
     expires: Annotated[Duration, Field(
         "End it as cancelled where nobody has begun it after this time.", "time", most=int(MAX_DELAY),
@@ -338,10 +344,12 @@ class JobOptions(TypedDict, total=False):
         "What becomes of it where one of those ends in another way.", "choice", beside="after",
         more="`dead`, `cancel` or `run`.")]  # fmt: skip
     tags: Annotated[Iterable[str], Field(
-        "Words to find it by.", "tags", most=32, unset="the task's", more="Up to 32 of 64 characters.",
+        "Words to find it by.", "tags", change=True, most=32, unset="the task's",
+        more="Up to 32 of 64 characters.",
     )]  # fmt: skip
     headers: Annotated[Mapping[str, str], Field(
-        "Small texts that travel with it.", "headers", most=MAX_HEADERS, more="Up to 64 of 4096 characters.",
+        "Small texts that travel with it.", "headers", change=True, most=MAX_HEADERS,
+        more="Up to 64 of 4096 characters.",
     )]  # fmt: skip
     trace: Annotated[str, Field(
         "A W3C traceparent that the run continues.", "text", most=MAX_KEY, unset="that of the caller",

@@ -198,6 +198,7 @@ class Task(Generic[P, R]):
             receipt=receipt,
             codec=self.app.codec,
             producer=lambda: self.app._producer,
+            change_of=self.app._read_change,
         )
 
     def _called(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], place: int | None = None) -> NewJob:

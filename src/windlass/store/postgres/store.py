@@ -15,6 +15,7 @@ from windlass.store.postgres.connections.listener import Listener
 from windlass.store.postgres.counts import Counts
 from windlass.store.postgres.deferred import Deferred
 from windlass.store.postgres.diagnosis import Diagnosis
+from windlass.store.postgres.durable.change import Changes
 from windlass.store.postgres.durable.signals import Signals
 from windlass.store.postgres.durable.steps import Steps
 from windlass.store.postgres.enqueue import Enqueue
@@ -72,6 +73,7 @@ class PostgresStore:
         self._budgets = Budgets(self._db)
         self._schedules = Schedules(self._db)
         self._steering = Steering(self._db, self._limits)
+        self._changes = Changes(self._db, self._limits)
         self._cluster = Cluster(self._db)
         self._measures = Measures(self._db)
         self._counts = Counts(self._db)
@@ -159,6 +161,7 @@ class PostgresStore:
         self.cancel: Final = self._steering.cancel
         self.delete: Final = self._steering.delete
         self.retry: Final = self._steering.retry
+        self.change: Final = self._changes.change
         self.queues: Final = self._steering.queues
         self.set_queue: Final = self._steering.set_queue
         self.throttle: Final = self._steering.throttle

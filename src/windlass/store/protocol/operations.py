@@ -31,6 +31,18 @@ class Steering(Protocol):
         failures kept; a scheduled or retrying one is offered now (retrying: attempts reset). Others are
         `unchanged`. A dead job whose unique key another holds now is `unchanged`, too."""
 
+    async def change(self, job: int, change: records.JobChange) -> records.ChangeAnswer:
+        """Change a waiting job in place: its queue, priority, time, arguments and options; its id stays, and
+        so do its unique key and what it has behind it [E8]. `changed`; or, with nothing changed: `running`
+        (so is a parent whose parts run), `ended`, `part` or `not_found`. Of a claim and a change of one job,
+        one comes first: the job is given out once, as it was or as it is to be.
+
+        A ready job goes to the back of its lane, or to where it has to wait now, and has been ready as long
+        as before. One that waits at a gate which it has still keeps its place there, whatever its queue and
+        priority become. A time that is yet to come makes it scheduled; a scheduled or retrying one whose new
+        time has come is ready now. A queue is not asked whether it takes it: that was judged when the job
+        was enqueued [F4]. A deadline that still runs counts from the new time on."""
+
     async def queues(self) -> list[records.QueueRecord]:
         """Every declared queue, by name."""
 

@@ -7,7 +7,7 @@ A payload is JSON text: an object of named arguments, an array of positional one
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -19,6 +19,7 @@ EnqueueStatus = Literal["enqueued", "scheduled", "held", "skipped", "replaced", 
 CancelAnswer = Literal["cancelled", "requested", "finished", "not_found"]
 DeleteAnswer = Literal["deleted", "requested", "not_found"]
 RetryAnswer = Literal["retried", "unchanged", "not_found"]
+ChangeAnswer = Literal["changed", "running", "ended", "part", "not_found"]
 
 
 class Options(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -88,6 +89,18 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     idempotency_key: str | None = None
     automatic: bool = False
     """Enqueued by a schedule or a reconciler: such a job may be parked [O7]."""
+
+
+class JobChange(msgspec.Struct, frozen=True, kw_only=True):
+    """What to change of a waiting job [E8]; what is None stays. The caller has validated it."""
+
+    queue: str | None = None
+    priority: int | None = None
+    delay: float | None = None
+    run_at: float | None = None
+    payload: str | None = None
+    options: Mapping[str, Any] = {}
+    """What to put in the place of some of `Options`, by name; None takes one away."""
 
 
 _PLAIN: Final = NewJob(task="", payload="")

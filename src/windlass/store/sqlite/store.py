@@ -40,6 +40,7 @@ from windlass.store.sqlite import (
 )
 from windlass.store.sqlite import enqueue as enqueuing
 from windlass.store.sqlite.connections.database import Database
+from windlass.store.sqlite.durable import change as changing
 from windlass.store.sqlite.durable import signals, waiting
 from windlass.store.sqlite.durable import steps as durable_steps
 from windlass.store.sqlite.flow import budgets, limits, waiting_lists
@@ -343,6 +344,7 @@ class SQLiteStore:
     cancel: Final = _write(steering.cancel)
     delete: Final = _write(steering.delete)
     retry: Final = _write(steering.retry)
+    change: Final = _write(changing.change)
     redrive: Final = _write(steering.redrive)
     queues: Final = _read_now(steering.queues)
     set_queue: Final = _write(steering.set_queue)

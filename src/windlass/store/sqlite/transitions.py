@@ -294,6 +294,44 @@ def remember_unknown(row: Row, now: float | None) -> None:
         row.options_json = options_json(noted)
 
 
+def take_out(tx: Transaction, row: Row) -> None:
+    """A job leaves the place where it waits; `set_aside` or `enter_anew` gives it another one."""
+    tx.inserts.write()
+    _leave(tx, row)
+
+
+def rewrite(
+    tx: Transaction,
+    row: Row,
+    lane: Lane,
+    payload: str,
+    fair_key: str | None,
+    options: str | None,
+    *,
+    counted: bool = True,
+) -> None:
+    """A waiting job is another one from now on, at its place. `counted`: it was not taken out."""
+    if counted:
+        tx.lanes.numbered(row.lane).count(row, -1)
+    row.lane, row.options_json = lane.id, options
+    tx.run(_SQL["rewrite"], (lane.id, payload, fair_key, options, row.pos))
+    if counted:
+        lane.count(row, 1)
+
+
+def set_aside(tx: Transaction, row: Row, state: int, run_at: float | None) -> None:
+    """A job that was taken out waits for its time, without a place in its lane; NULL: for others."""
+    tx.gates.drop(row.id, ended=False)
+    reason = unknown_tasks.reason(row.options)
+    pos = row.pos if row.aside else tx.lanes.reserved().next_place()
+    _move(tx, row, pos, state, touched_at=row.touched_at, run_at=run_at, reason=reason)
+
+
+def enter_anew(tx: Transaction, row: Row, since: float) -> None:
+    """A job that was taken out goes as far as it can, behind those that wait there."""
+    _proceed(tx, row, since, ring=True)
+
+
 def forget_deadline(row: Row) -> None:
     """The job expires no more [E8]."""
     if row.options_json is not None and row.options.expires_at is not None:

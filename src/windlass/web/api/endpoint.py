@@ -124,6 +124,10 @@ class Table(list[Endpoint]):
         """An endpoint that changes settings."""
         return self.add("PUT", path, Role.OPERATE)
 
+    def patch(self, path: str) -> Callable[[H], H]:
+        """An endpoint that changes some of what is there."""
+        return self.add("PATCH", path, Role.OPERATE)
+
     def delete(self, path: str) -> Callable[[H], H]:
         """An endpoint that removes."""
         return self.add("DELETE", path, Role.OPERATE)

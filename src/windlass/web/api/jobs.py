@@ -12,7 +12,7 @@ from windlass.presentation.jobs import CausesShape
 from windlass.store.records import JobFilter
 from windlass.web.api.endpoint import Call, Limit, Name, Nothing, Table, Text
 from windlass.web.http.problems import NotFound
-from windlass.web.service.bodies import JobId, NewJobBody
+from windlass.web.service.bodies import JobChangeBody, JobId, NewJobBody, changes_of
 from windlass.web.service.checks import given_id
 from windlass.web.service.jobs import MAX_AT_ONCE
 from windlass.web.service.shapes import JobView, ListedJobs, ReceiptShape
@@ -154,6 +154,13 @@ async def show_job(call: Call[Nothing, None]) -> JobView:
 async def delete_job(call: Call[Nothing, None]) -> Answers:
     """Remove a job; a running one is asked to stop instead"""
     return _found(call, await call.service.jobs.act(call.principal, "delete", [call.id]))
+
+
+@jobs.patch("/jobs/{id}")
+async def change_job(call: Call[Nothing, JobChangeBody]) -> Answers:
+    """Change a waiting job in place: changed, or running or ended, with nothing changed"""
+    answer = await call.service.jobs.change(call.principal, call.id, changes_of(call.body))
+    return Answers({str(call.id): answer})
 
 
 @jobs.post("/jobs/{id}/cancel")

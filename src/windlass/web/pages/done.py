@@ -19,6 +19,7 @@ class Notice(NamedTuple):
 
 
 _COUNTED: Final = {
+    "changed": ("good", "changed"),
     "cancelled": ("good", "cancelled, or asked to stop where running"),
     "retried": ("good", "enqueued again"),
     "deleted": ("good", "deleted, or asked to stop where running"),

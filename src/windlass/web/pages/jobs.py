@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, cast
+from typing import Any, Final, cast
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -17,7 +17,7 @@ from windlass.presentation.jobs import options_shown
 from windlass.presentation.text import one_line
 from windlass.store.records import JobFilter
 from windlass.web.http.problems import Invalid, NotFound, Problem
-from windlass.web.pages.forms import go, read_form
+from windlass.web.pages.forms import Form, go, read_form
 from windlass.web.pages.overview import under_way
 from windlass.web.pages.rendering import link, principal_of, render
 from windlass.web.pages.search import read_search, write_search
@@ -75,7 +75,7 @@ async def one(service: Service, request: Request) -> Response:
 
 
 async def act_on_one(service: Service, request: Request) -> Response:
-    """Retry, cancel, delete or replay a job."""
+    """Retry, cancel, delete, change or replay a job."""
     principal, id, form = principal_of(request), found_id(request.path_params["id"]), await read_form(request)
     here = f"/jobs/{id}"
     if form.text("do") == "replay":
@@ -83,6 +83,9 @@ async def act_on_one(service: Service, request: Request) -> Response:
         return go(
             request, f"/jobs/{receipt.id}" if receipt.id else here, "replayed" if receipt.id else "none"
         )
+    if form.text("do") == "change":
+        done = await service.jobs.change(principal, id, _changes(form)) == "changed"
+        return go(request, here, "changed" if done else "none", 1 if done else None)
     do = verb_named(form.text("do"))
     answers = await service.jobs.act(principal, do, [id])
     if answers[str(id)] == "not_found":
@@ -105,6 +108,22 @@ async def act_on_ticked(service: Service, request: Request) -> Response:
     answers = await service.jobs.act(principal_of(request), do, ids)
     done = sum(answer not in _UNDONE for answer in answers.values())
     return go(request, path, DID[do] if done else "none", done or None, query)
+
+
+def _changes(form: Form) -> dict[str, Any]:
+    """What a form asks to change; an empty field stays as it is."""
+    given: dict[str, Any] = {
+        name: form.text(name) for name in ("queue", "priority", "delay") if form.text(name)
+    }
+    if text := form.text("arguments"):
+        try:
+            arguments = msgspec.json.decode(text)
+        except msgspec.DecodeError as error:
+            raise Invalid(f"arguments: this is not JSON: {error}", "arguments") from None
+        if not isinstance(arguments, dict | list):
+            raise Invalid("arguments: give an object of named ones, or an array", "arguments")
+        given["kwargs" if isinstance(arguments, dict) else "args"] = arguments
+    return given
 
 
 def verb_named(word: str) -> Verb:

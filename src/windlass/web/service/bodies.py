@@ -104,6 +104,39 @@ class ScheduleChanges(ScheduleClock, kw_only=True, forbid_unknown_fields=True):
     """What it enqueues from now on, with all its options; null: as before."""
 
 
+class _Change(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """What to change of a waiting job; what is null or left out stays."""
+
+    args: list[Any] | None = None
+    kwargs: dict[str, Any] | None = None
+
+
+if TYPE_CHECKING:
+    JobChangeBody: TypeAlias = _Change
+else:
+    JobChangeBody = msgspec.defstruct(
+        "JobChangeBody",
+        [(field.kept, _type(field), None) for field in _OPTIONS if field.change],
+        bases=(_Change,),
+        module=__name__,
+        namespace={"__doc__": _Change.__doc__},
+        kw_only=True,
+        forbid_unknown_fields=True,
+    )
+
+
+def changes_of(body: JobChangeBody) -> dict[str, Any]:
+    """What a program asks to change, as `job.change` takes it."""
+    given = {name: value for name, value in msgspec.structs.asdict(body).items() if value is not None}
+    fields = {field.kept: field for field in _OPTIONS}
+    return {
+        name if name not in fields else fields[name].name: value
+        if name not in fields
+        else _value(fields[name], value)
+        for name, value in given.items()
+    }
+
+
 class Maker:
     """Makes the jobs that are asked for. Those who enqueue many jobs ask for the same task and options again
     and again, so what was read and checked of these last is kept."""

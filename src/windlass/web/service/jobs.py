@@ -6,8 +6,8 @@ Enqueues are not in the timeline, since the job itself shows them. Many jobs by 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from windlass.errors import EnqueueError, JobNotFound
 from windlass.handles import bulk as walks
@@ -19,7 +19,7 @@ from windlass.presentation.retries import retrying_of
 from windlass.presentation.text import iso
 from windlass.presentation.waiting import state_in_words, why_it_waits
 from windlass.store.protocol import Store
-from windlass.store.records import EventRecord, JobFilter, JobRecord, Page, QueueRecord, Receipt
+from windlass.store.records import ChangeAnswer, EventRecord, JobFilter, JobRecord, Page, QueueRecord, Receipt
 from windlass.web.http.intake_limit import IntakeLimit
 from windlass.web.http.principal import Principal, Role
 from windlass.web.http.problems import Conflict, Invalid
@@ -157,6 +157,19 @@ class Jobs(Actions):
         self._store.stop_local(frozenset(id for id, answer in answers.items() if answer == "requested"))
         await self._audit.done(principal, *audit.steered(verb, answers))
         return {str(id): answer for id, answer in answers.items()}
+
+    async def change(self, principal: Principal, id: int, changes: Mapping[str, Any]) -> ChangeAnswer:
+        """Change a waiting job in place [E8]. Raises Conflict for a part."""
+        principal.require(Role.OPERATE)
+        job = self._app.job(id)
+        try:
+            answer = await self._store.ask(lambda store: job._changed(store, changes))
+        except EnqueueError as error:
+            if type(error) is EnqueueError:
+                raise Conflict(str(error)) from error
+            raise
+        await self._audit.done(principal, audit.changed(id, changes.items(), answer))
+        return answer
 
     async def replay(self, principal: Principal, id: int) -> ReceiptShape:
         """Enqueue a copy of a job that has ended; the copy knows which job it repeats [O6]."""

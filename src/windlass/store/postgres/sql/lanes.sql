@@ -39,8 +39,8 @@ END $$;
 
 -- As ensure_lane, but NULL if the lane must be declared and an open transaction is declaring it or holds its
 -- queue: the caller goes on with the rest and comes back [S2].
--- Callers: the store before it enqueues, promote, admit_ring, admit_gate, try_lock_waiting, end_expired.
--- May call: worker. Lock: those of declare_lane where it must, each waited for 20 ms at most.
+-- Callers: place_changed, the store before it enqueues, promote, admit_ring, admit_gate, try_lock_waiting,
+-- end_expired. May call: worker. Lock: those of declare_lane where it must, each waited for 20 ms at most.
 CREATE OR REPLACE FUNCTION windlass.try_lane(p_queue text, p_priority smallint) RETURNS int
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -106,14 +106,13 @@ END $$;
 -- ==== Offering ====
 
 -- Puts jobs at the back of a lane and returns their seqs, in order. The only writer of new ready rows.
--- Callers: enqueue_many, enqueue_one, enqueue_gated, enqueue_new, reoffer, offer_deferred, offer_held,
--- hand_over, offer_one, offer_part_jobs, end_waiting, end_aside, adopt_lane, rotation_move.
--- May call: worker.
--- Lock: ROW EXCLUSIVE on ready and its partition. Order matters [rule 3]: the xid, then the lock on ready,
--- then the numbers, all of them before the first insert. A hole in a claim belongs to a transaction that had
--- its xid before the hole could be seen, and that shows in pg_locks for as long as it lives.
--- p_tasks of length 1 is for all; a NULL array means defaults. p_since: since when they have been ready.
--- p_quiet: nobody need be woken, since the caller claims them itself.
+-- Callers: place_changed, enqueue_many, enqueue_one, enqueue_gated, enqueue_new, reoffer, offer_deferred,
+-- offer_held, hand_over, offer_one, offer_part_jobs, end_waiting, end_aside, adopt_lane, rotation_move. May
+-- call: worker. Lock: ROW EXCLUSIVE on ready and its partition. Order matters [rule 3]: the xid, then the
+-- lock on ready, then the numbers, all of them before the first insert. A hole in a claim belongs to a
+-- transaction that had its xid before the hole could be seen, and that shows in pg_locks for as long as it
+-- lives. p_tasks of length 1 is for all; a NULL array means defaults. p_since: since when they have been
+-- ready. p_quiet: nobody need be woken, since the caller claims them itself.
 CREATE OR REPLACE FUNCTION windlass.offer(
     p_lane int, p_n int, p_tasks text[], p_payloads text[], p_options text[] DEFAULT NULL,
     p_ids bigint[] DEFAULT NULL, p_attempts smallint[] DEFAULT NULL, p_deaths smallint[] DEFAULT NULL,

@@ -34,8 +34,8 @@ BEGIN
 END $$;
 
 -- Whether a job has yet to end.
--- Callers: take_unique_key, rotation_move_failures, cancel_job, delete, end_waiting, expire, replace_step,
--- settle_rest, sweep_passes, fire_schedule. May call: worker. Lock: none.
+-- Callers: change, take_unique_key, rotation_move_failures, cancel_job, delete, end_waiting, expire,
+-- replace_step, settle_rest, sweep_passes, fire_schedule. May call: worker. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.is_unfinished(p_job bigint) RETURNS boolean
 LANGUAGE sql STABLE AS $$
     SELECT EXISTS (SELECT FROM windlass.deferred d WHERE d.id = p_job)
@@ -301,10 +301,10 @@ BEGIN
 END $$;
 
 -- Claims waiting jobs of a lane ahead of its cursor, for worker 0, and ends them at once [rule 13].
--- Callers: end_waiting, end_in_lane, end_aside, hold_unserved. May call: worker. Lock: the lane. Returns the
--- seqs it really took. The row leaves hi where it was: what lies beyond is remembered in `ahead` until hi
--- passes it, what was a visible hole is a hole no more. It adds no hole and moves no horizon, so its xid may
--- be of any age.
+-- Callers: change, end_waiting, end_in_lane, end_aside, hold_unserved. May call: worker. Lock: the lane.
+-- Returns the seqs it really took. The row leaves hi where it was: what lies beyond is remembered in `ahead`
+-- until hi passes it, what was a visible hole is a hole no more. It adds no hole and moves no horizon, so its
+-- xid may be of any age.
 CREATE OR REPLACE FUNCTION windlass.take_ahead(p_lane int, p_seqs bigint[], p_kind text) RETURNS bigint[]
 LANGUAGE plpgsql AS $$
 DECLARE

@@ -19,6 +19,9 @@ SET pos = ?, id = ?, state = ?, touched_at = ?, attempt = ?, deaths = ?, run_at 
     errors = ?, result = ?, options = ?, gate = ?, need = ?, progress = ?
 WHERE pos = ?;
 
+-- :rewrite  what is changed of a waiting job
+UPDATE windlass_job SET lane = ?, payload = ?, fair_key = ?, options = ? WHERE pos = ?;
+
 -- :enter  the same for a held job that comes to its lane
 UPDATE windlass_job SET pos = ?, id = ?, state = ?, gate = NULL WHERE pos = ?;
 

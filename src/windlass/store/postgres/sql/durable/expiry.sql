@@ -6,7 +6,7 @@
 
 -- The options of a new job with its deadline, where it has `expires`; it waits from p_since on.
 -- core/expiry.py says the same.
--- Callers: enqueue_many, enqueue_mixed, enqueue_one, import_rows. May call: worker. Lock: none.
+-- Callers: changed, enqueue_many, enqueue_mixed, enqueue_one, import_rows. May call: worker. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.with_deadline(p_options text, p_since timestamptz) RETURNS text
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -26,7 +26,7 @@ LANGUAGE sql IMMUTABLE AS $$
 $$;
 
 -- Whether a job with these options still expires, and is to be looked at.
--- Callers: end_aside, end_expired. May call: worker. Lock: none.
+-- Callers: changed, end_aside, end_expired. May call: worker. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.may_expire(p_options json) RETURNS boolean
 LANGUAGE sql IMMUTABLE AS $$
     SELECT coalesce(p_options::text LIKE '%"expires_at"%' AND p_options ->> 'expires_at' IS NOT NULL, false)

@@ -18,9 +18,9 @@ $$;
 
 -- The first gate that a job must pass and has no pass for; NULL: it may go to its lane [F3] [F6]. p_job NULL:
 -- the job is new.
--- Callers: enqueue_one, offer_deferred, offer_one, offer_part_jobs, retry_many, admit_gate, admit_onward,
--- admit_unserved. May call: worker. Lock: none.
--- gates_of in windlass.core.gates has the same order.
+-- Callers: place_changed, enqueue_one, offer_deferred, offer_one, offer_part_jobs, retry_many, admit_gate,
+-- admit_onward, admit_unserved. May call: worker. Lock: none. gates_of in windlass.core.gates has the same
+-- order.
 CREATE OR REPLACE FUNCTION windlass.next_gate(
     p_job bigint, p_queue text, p_task text, p_options json) RETURNS text
 LANGUAGE plpgsql STABLE AS $$
@@ -237,12 +237,11 @@ END $$;
 -- Takes back passes of jobs: 'all', where the jobs have ended; all but that of their ordering key where an
 -- 'attempt' has, so that a retry keeps its place [F6]; those of concurrency keys and tasks where they wait
 -- for tokens and need no 'slots' meanwhile [F3]. Returns the gates at which somebody waits for the room.
--- Callers: settle, finish, finish_others, hand_back, split, take_unique_key, claim_aside, sweep_passes,
--- admit_gate, hold_unserved. May call: worker.
--- Lock: the rows it removes, and those of their ordering keys' marks, which nobody else writes while there is
--- a pass.
--- p_call: the caller does not admit the next jobs, so the coordinator is notified where some wait; NULL: the
--- caller admits them in this transaction, and notes what is left.
+-- Callers: change, place_changed, settle, finish, finish_others, hand_back, split, take_unique_key,
+-- claim_aside, sweep_passes, admit_gate, hold_unserved. May call: worker. Lock: the rows it removes, and
+-- those of their ordering keys' marks, which nobody else writes while there is a pass. p_call: the caller
+-- does not admit the next jobs, so the coordinator is notified where some wait; NULL: the caller admits them
+-- in this transaction, and notes what is left.
 CREATE OR REPLACE FUNCTION windlass.drop_passes(p_jobs bigint[], p_which text, p_call boolean) RETURNS text[]
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
@@ -364,9 +363,9 @@ END $$;
 
 -- Notes that something has changed at some gates, so that no admission is missed, and notifies the
 -- coordinator where one may be due. p_call NULL: only where no job waited before.
--- Callers: enqueue_one, enqueue_gated, enqueue_new, offer_one, offer_part_jobs, claim_aside (before they put
--- jobs aside), drop_passes, finish, admit_freed, set_task, set_queue, register, budget_change. May call:
--- worker. Lock: none. It only adds rows.
+-- Callers: change, place_changed, enqueue_one, enqueue_gated, enqueue_new, offer_one, offer_part_jobs,
+-- claim_aside (before they put jobs aside), drop_passes, finish, admit_freed, set_task, set_queue, register,
+-- budget_change. May call: worker. Lock: none. It only adds rows.
 CREATE OR REPLACE FUNCTION windlass.mark_gates_changed(
     p_gates text[], p_call boolean DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$

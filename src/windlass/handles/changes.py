@@ -1,0 +1,33 @@
+"""What of a waiting job can be changed [E8]. How it is read and checked, `windlass.tasks.changes` says: that
+needs the tasks of the app."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, TypeAlias, TypedDict
+
+from windlass.core.durations import Duration
+from windlass.core.states import Priority
+from windlass.store.records import JobChange, JobRecord
+
+
+class JobChanges(TypedDict, total=False):
+    """What `job.change(...)` takes: options as `task.using(...)` has them, and arguments as a whole."""
+
+    queue: str
+    priority: Priority | str | int
+    delay: Duration
+    run_at: datetime | float
+    max_attempts: int
+    timeout: Duration
+    tags: Iterable[str]
+    headers: Mapping[str, str]
+    args: Sequence[Any]
+    """Its positional arguments, in the place of all that it had."""
+    kwargs: Mapping[str, Any]
+    """Its named arguments, in the place of all that it had."""
+
+
+ChangeReader: TypeAlias = Callable[[JobRecord, Mapping[str, Any]], JobChange]
+"""Checks what is asked for of a job and reads it. Raises an EnqueueError."""
