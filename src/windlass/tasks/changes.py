@@ -60,7 +60,7 @@ def _keys(app: Windlass, record: JobRecord, new: NewJob) -> dict[str, Any]:
     """The keys that the new arguments make, where the old ones have made them: a key that was given for the
     job itself stays."""
     task = app.tasks.get(record.task)
-    if task is None or not task.limits.has_keys:
+    if task is None or not task.limits.reads_arguments:
         return {}
     keys = {name: (getattr(record.options, name), getattr(new.options, name)) for name in KEYS}
     return {
