@@ -2,7 +2,7 @@
 
 import pytest
 
-from windlass import Items, Part, State, Windlass
+from windlass import Cost, Items, Part, State, Windlass
 from windlass.errors import EnqueueError, InvalidArguments, InvalidName, InvalidOption, JobNotFound
 
 
@@ -82,6 +82,17 @@ def test_e8_keys_that_arguments_make_follow_them(app: Windlass) -> None:
     assert made.record().options.ordering_key == "sync:b"
     assert given.record().options.concurrency_key == "own"
     assert given.record().options.ordering_key == "sync:b"
+
+
+def test_e8_what_a_job_costs_follows_its_arguments(app: Windlass) -> None:
+    """[E8] [F1]"""
+
+    @app.task(name="embed", budgets=[Cost("tokens", tokens=lambda texts, **_: len(texts))])
+    def embed(texts: list[str]) -> None: ...
+
+    job = embed.enqueue(["a"])
+    assert job.change(args=[["a", "b", "c"]]) == "changed"
+    assert job.record().options.costs == {"tokens": 3}
 
 
 async def test_e8_a_part_is_not_changed(app: Windlass) -> None:

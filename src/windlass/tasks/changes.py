@@ -37,7 +37,7 @@ def read_change(app: Windlass, record: JobRecord, given: Mapping[str, Any]) -> J
     plain = {name: getattr(read, name) for name in kept if name not in Options.__struct_fields__}
     new = _called(app, record, given) if given.keys() & set(_ARGUMENTS) else None
     if new is not None:
-        options |= _keys(app, record, new)
+        options |= _made(app, record, new)
     return JobChange(**plain, options=options, payload=None if new is None else new.payload)
 
 
@@ -56,15 +56,17 @@ def _called(app: Windlass, record: JobRecord, given: Mapping[str, Any]) -> NewJo
     return app.named(record.task)._called(tuple(args), kwargs)
 
 
-def _keys(app: Windlass, record: JobRecord, new: NewJob) -> dict[str, Any]:
-    """The keys that the new arguments make, where the old ones have made them: a key that was given for the
-    job itself stays."""
+def _made(app: Windlass, record: JobRecord, new: NewJob) -> dict[str, Any]:
+    """What the new arguments make: what the job costs, and its keys where the old ones have made them: a key
+    that was given for the job itself stays."""
     task = app.tasks.get(record.task)
     if task is None or not task.limits.reads_arguments:
         return {}
+    costs = {"costs": new.options.costs} if new.options.costs != record.options.costs else {}
     keys = {name: (getattr(record.options, name), getattr(new.options, name)) for name in KEYS}
-    return {
+    made = {
         name: now
         for name, (was, now) in keys.items()
         if now is not None and (was is None or was.startswith(f"{record.task}:"))
     }
+    return {**costs, **made}
