@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from windlass.core.states import Priority, State
     from windlass.errors import WindlassError
     from windlass.handles.budget import Budget
+    from windlass.handles.events import StreamEvent
     from windlass.handles.job import Job
     from windlass.handles.parent import Parent
     from windlass.handles.progress import JobProgress
@@ -63,6 +64,7 @@ __all__ = [
     "Snooze",
     "SourceGone",
     "State",
+    "StreamEvent",
     "Task",
     "Throttled",
     "WarmPool",
@@ -84,6 +86,7 @@ _HOMES: Final = {
     "core.states": ("Priority", "State"),
     "errors": ("WindlassError",),
     "handles.budget": ("Budget",),
+    "handles.events": ("StreamEvent",),
     "handles.job": ("Job",),
     "handles.parent": ("Parent",),
     "handles.progress": ("JobProgress",),

@@ -3,8 +3,8 @@
     app = Windlass(codec=Encrypted.from_env("SHOP_KEYS"))       # windlass.contrib.encryption
 
 A codec sees the arguments of jobs and schedules, return values, checkpoints, the results of steps, the
-values of signals and what parts cover, each as the bytes of a JSON text. What it makes of them is stored as a
-sealed value, which is JSON as well:
+values of signals, what jobs emit and what parts cover, each as the bytes of a JSON text. What it makes of
+them is stored as a sealed value, which is JSON as well:
 
     {"$windlass": {"codec": "encrypted", "key": "2026-01", "data": "…"}}
 
@@ -37,7 +37,7 @@ class Purpose(NamedTuple):
     """What a value is for. A codec that binds a value to its purpose keeps it from being taken for another's:
     the result of one task for the arguments of the next."""
 
-    kind: Literal["payload", "result", "checkpoint", "span", "step", "signal"]
+    kind: Literal["payload", "result", "checkpoint", "span", "step", "signal", "stream"]
     task: str
 
 

@@ -55,6 +55,7 @@ class SettingsInCode(TypedDict, total=False):
     ageing_step: Duration
     park_after: int
     idle_poll: Duration
+    stream_limit: int
     routes: Mapping[str, str]
     lease: Duration
     sweep: Duration
@@ -244,6 +245,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     idle_poll: Annotated[float, _at_least(0.01)] = StoreSettings().idle_poll
     """How long an idle worker waits at most before it looks for work, where no wake-up can reach it: NOTIFY
     is silent, or another process wrote to the SQLite file [K12]."""
+
+    stream_limit: Annotated[int, _whole(1)] = StoreSettings().stream_limit
+    """How many events of a job's stream are kept; the oldest go first, a quarter of that at a time [W3]."""
 
     routes: Annotated[dict[str, str], _routes] = {}
     """The queue of a task whose code does not name one: {"gh.*": "gh"} [E5]."""

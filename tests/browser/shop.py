@@ -11,7 +11,7 @@ import asyncio
 from collections import defaultdict
 from typing import Final
 
-from windlass import Part, Retry, Windlass
+from windlass import Context, Part, Retry, Windlass
 from windlass.chunks import Ranges
 from windlass.settings import Settings
 
@@ -65,6 +65,17 @@ class Shop:
         @app.task(name="reports.build", queue="slow")
         async def build(month: str) -> None:
             await self.slow.wait()
+
+        @app.task(name="answers.write", queue="slow", retry=Retry(2, base=0))
+        async def write(ctx: Context, name: str) -> None:
+            await ctx.emit("a first ")
+            await ctx.emit("try")
+            await self.steps[name].acquire()
+            if ctx.attempt == 1:
+                raise ConnectionError(TOLD)
+            await ctx.emit(HOSTILE)
+            await ctx.emit({"tokens": 3})
+            await self.steps[name].acquire()
 
         @app.chunked(
             name="imports.load",

@@ -7,7 +7,7 @@ from playwright.async_api import Request, Route, expect
 
 from tests.browser.conftest import Opener
 from tests.browser.filling import Filled
-from tests.browser.shop import BATCH, PART
+from tests.browser.shop import BATCH, HOSTILE, PART
 from tests.browser.stage import Stage
 from tests.browser.watching import Trouble
 from tests.web.kit import visiting
@@ -49,6 +49,23 @@ async def test_a_running_import_is_followed_without_a_reload(opened: Opener, sta
     await expect(page.locator("#head .badge").first).to_have_text("succeeded", timeout=LATE)
     assert await strip.inner_html() != before
     assert await page.evaluate("window.same")
+
+
+async def test_w3_what_a_job_emits_is_shown_as_it_comes(opened: Opener, stage: Stage) -> None:
+    """As text, whatever it is, with the attempts marked; and again for whoever comes later."""
+    job = await stage.enqueue("answers.write", f"answer {stage.kind}")
+    page = await opened(f"/jobs/{job.id}")
+    shown = page.locator("#stream pre")
+    await expect(shown).to_have_text("a first try", timeout=LATE)
+    stage.go_on(f"answer {stage.kind}", 2)
+    hostile = HOSTILE.replace("\u202e", "\\u202e")
+    whole = f'a first tryrun 2, attempt 2a first try{hostile}{{"tokens":3}}'
+    await expect(shown).to_have_text(whole, timeout=LATE)
+    stage.go_on(f"answer {stage.kind}", 1)
+    await expect(page.locator("#stream .told")).to_have_text("ended", timeout=LATE)
+    later = await opened(f"/jobs/{job.id}")
+    await expect(later.locator("#stream pre")).to_have_text(whole, timeout=LATE)
+    await expect(later.locator("#stream .told")).to_have_text("ended", timeout=LATE)
 
 
 @ON_SQLITE

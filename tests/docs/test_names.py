@@ -11,8 +11,8 @@ from tests.docs.reference.python import HANDED, HIDDEN, exported, modules
 
 ON_A_LOOP = {
     "AsyncBatch": {"done"},
-    "Context": {"step", "sleep", "sleep_until", "wait"},
-    "Part": {"step", "sleep", "sleep_until", "wait"},
+    "Context": {"emit", "step", "sleep", "sleep_until", "wait"},
+    "Part": {"emit", "step", "sleep", "sleep_until", "wait"},
     "WarmPool": {"call", "close"},
     "Worker": {"run"},
 }

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from windlass.running.emitting import Emitter, RunStream
 from windlass.store.records import (
     Awaited,
     Checkpoint,
@@ -75,6 +76,9 @@ class StorePort:
 
     async def spent(self, job: ClaimedJob, budget: str, tokens: int) -> None:
         await self.store.spent(self.worker, job, budget, "", before=1, tokens=tokens)
+
+    def stream(self, job: ClaimedJob) -> RunStream:
+        return Emitter(self.store, self.worker, self.loop, None, lambda job: None).stream(job)
 
     async def split(self, job: ClaimedJob, plan: Plan) -> None:
         await self.store.split(self.worker, 1, job, plan)

@@ -30,7 +30,7 @@ VERBS: Final = {
     "enqueue": ("enqueue", "Enqueue a job by the name of its task."),
     "events": ("events", "List what happened lately."),
     "gates": ("flow", "List gates with held jobs: keys, limits, ordering, budgets."),
-    "job": ("jobs", "Show, retry, cancel, delete and replay jobs by id."),
+    "job": ("jobs", "Show, follow, retry, cancel, delete and replay jobs by id."),
     "jobs": ("jobs", "List jobs."),
     "maintain": ("maintain", "Run one of the coordinator's duties by hand."),
     "migrate": ("database", "Bring the database's schema up to date."),

@@ -103,7 +103,7 @@ def _row(job: JobRecord, view: ClusterView, now: float) -> Sequence[object]:
 
 @click.group()
 def job() -> None:
-    """Show, retry, cancel, delete and replay jobs, by id."""
+    """Show, follow, retry, cancel, delete and replay jobs, by id."""
 
 
 @job.command()
@@ -124,6 +124,19 @@ def show(target: Target, ids: tuple[int, ...], traceback: bool, as_json: bool) -
         return [id for id, record in looked.items() if record is None]
 
     _refuse_unknown(target.run(work))
+
+
+@job.command()
+@click.argument("id", metavar="ID", type=JobId())
+@click.option("--after", type=click.IntRange(0), default=0, metavar="POSITION", help="Go on from here. [0]")
+@click.option("--follow", is_flag=True, help="Go on until the job has ended.")
+@with_json
+def events(target: Target, id: int, after: int, follow: bool, as_json: bool) -> None:
+    """Print what a job has emitted: text as it flows, other values as lines of JSON."""
+    from windlass.cli.job_events import print_events
+
+    if not target.run(lambda store: print_events(store, id, after, follow, as_json)):
+        _refuse_unknown([id])
 
 
 async def _print_pages(store: Store, found: Sequence[JobRecord], traceback: bool) -> None:

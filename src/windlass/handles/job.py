@@ -16,6 +16,7 @@ from windlass.core.states import State
 from windlass.errors import EnqueueError, JobFailed, JobNotFound, ResultInvalid, ResultTimeout
 from windlass.handles.changes import ChangeReader, JobChanges
 from windlass.handles.details import JobDetails, job_details
+from windlass.handles.events import Events
 from windlass.handles.progress import JobProgress, progress_of
 from windlass.running.encoding import as_signal
 from windlass.running.stopped_clock import UNTIL_RUN, StoppedClock
@@ -132,6 +133,15 @@ class Job(Generic[R_co]):
     async def aresult(self, timeout: Duration | None = None) -> R_co:
         """Wait for the job to end and return what its task returned; see `result`."""
         return self._value(await self._store_handle().acall(lambda store: self._finished(store, timeout)))
+
+    def events(self, after: int = 0, follow: bool = True) -> Events:
+        """What the job emits, in order, for `async for event in job.events():` and for a plain `for` [W3].
+
+        It begins after a position (0: with the first event), goes on while the job runs, also over its
+        attempts and an outage of the store, and stops when the job has ended. With `follow=False` it stops
+        with what is there. Whoever goes on from the position of the last event misses none and sees none
+        twice. Raises JobNotFound, and CodecError when the app's codec cannot read an event."""
+        return Events(self, after, follow)
 
     # -- steering ---------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Any, ParamSpec, TypeVar
 
 from windlass.core.durations import Duration
+from windlass.running.emitting import RunStream
 from windlass.running.port import LOOK_EVERY, Port, wait
 from windlass.running.steps import IN_PLACE, WAIT, Call, Steps, Suspended, span
 from windlass.signals import Retry
@@ -22,14 +23,18 @@ T = TypeVar("T")
 
 
 class Blocking:
-    """Steps, sleeps and waits of a plain handler; see `Context.step`, `Context.sleep` and `Context.wait`."""
+    """Steps, sleeps, waits and events of a plain handler; see `Context.step`, `Context.sleep`, `Context.wait`
+    and `Context.emit`."""
 
-    __slots__ = ("_check", "_port", "_steps")
+    __slots__ = ("_check", "_port", "_put", "_steps")
 
-    def __init__(self, steps: Steps, port: Port, check: Callable[[], None]) -> None:
+    def __init__(
+        self, steps: Steps, port: Port, check: Callable[[], None], put: Callable[[Any], RunStream | None]
+    ) -> None:
         self._steps = steps
         self._port = port
         self._check = check
+        self._put = put
 
     def step(
         self,
@@ -108,3 +113,9 @@ class Blocking:
             self._steps.refuse(suspended)
             raise suspended
         time.sleep(left)
+
+    def emit(self, value: Any) -> None:
+        """Append an event to the job's stream; see `Context.emit`."""
+        full = self._put(value)
+        if full is not None:
+            wait(self._port.loop, "emit", full.room)

@@ -25,9 +25,10 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar, Unpack, overloa
 
 from windlass.core.durations import Duration
 from windlass.core.states import Kind
-from windlass.errors import ConfigurationError, EnqueueError
+from windlass.errors import ConfigurationError, EnqueueError, PayloadTooLarge
 from windlass.running.blocking import Blocking
 from windlass.running.checkpoints import Checkpoints
+from windlass.running.emitting import MAX_EVENT, RunStream
 from windlass.running.encoding import decode, encode
 from windlass.running.port import Port, hop, runs_on, wait
 from windlass.running.steps import IN_PLACE, WAIT, Call, Steps, run, run_in_transaction, span
@@ -52,6 +53,7 @@ class Context:
     __slots__ = (
         "_cancelled",
         "_checkpoints",
+        "_emits",
         "_ended",
         "_job",
         "_logger",
@@ -67,6 +69,7 @@ class Context:
         self._port = port
         self._cancelled = self._ended = self._transacting = False
         self._checkpoints: Checkpoints | None = None
+        self._emits: RunStream | None = None
         self._logger: logging.LoggerAdapter[logging.Logger] | None = None
         self._result: str | None = None
         self._steps: Steps | None = None
@@ -375,10 +378,45 @@ class Context:
                 return self._durable.answer(found, name, type)
             await self._durable.suspend(numbered, found)
 
+    # -- the stream ---------------------------------------------------------------------------------------
+
+    async def emit(self, value: Any) -> None:
+        """Append an event to the job's stream, for those who watch it run: text, or anything JSON can carry,
+        up to 64 KiB [W3].
+
+            async for token in answer:
+                await ctx.emit(token)       # read by `async for event in job.events():`
+
+        It does not wait for the store unless that is slow: what is emitted within some 20 ms is written
+        together, in order, and all of it before the job's outcome. Events of an attempt that failed stay, and
+        say which attempt they are from. Of a long stream the oldest are dropped (`stream_limit`).
+
+        Raises ClaimLost or WorkerLost when the job belongs to somebody else now [C5]: let it pass. Raises
+        InvalidPayload or PayloadTooLarge for what no stream can keep."""
+        self._must_be_on_loop("emit")
+        full = self._put(value)
+        if full is not None:
+            await full.room()
+
+    def _put(self, value: Any) -> RunStream | None:
+        """Emit it, from any thread; the stream, where its room must be waited for."""
+        if self._ended or self._transacting:
+            raise RuntimeError(f"job {self.id} ends with its transaction: emit before it, not in it or after")
+        text = self._as_json("what emit() was given", value)
+        if len(text) > MAX_EVENT:
+            raise PayloadTooLarge(
+                f"task {self.task}, job {self.id}: an event takes {len(text):,} bytes as JSON and at most "
+                f"{MAX_EVENT:,} are kept; emit it in pieces, or keep it elsewhere and emit its address"
+            )
+        if self._emits is None:
+            self._emits = self._port.stream(self._job)
+        return self._emits if self._emits.put(text) else None
+
     @property
     def blocking(self) -> Blocking:
-        """The same for plain handlers: `ctx.blocking.step("plan", make_plan, topic)`."""
-        return Blocking(self._durable, self._port, self.check)
+        """The same for plain handlers: `ctx.blocking.step("plan", make_plan, topic)`, and so `sleep`,
+        `sleep_until`, `wait` and `emit`."""
+        return Blocking(self._durable, self._port, self.check, self._put)
 
     @property
     def _durable(self) -> Steps:
@@ -449,6 +487,8 @@ class JobTransaction:
             raise RuntimeError(f"job {context.id} can end only once: put all of it into one transaction")
         if not runs_on(context._port.loop):
             raise ConfigurationError(_ASYNC_ONLY)
+        if context._emits is not None:
+            await context._emits.settle()  # its end is final, and on SQLite nobody else can write meanwhile
         self._inner = context._port.transaction(context._job, context._outcome)
         connection = await self._inner.__aenter__()
         context._transacting, context._result = True, None

@@ -13,6 +13,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any, Final, Protocol, TypeVar
 
 from windlass.errors import ConfigurationError, WorkerLost
+from windlass.running.emitting import RunStream
 from windlass.store.records import (
     Awaited,
     Checkpoint,
@@ -81,6 +82,9 @@ class Port(Protocol):
     async def spent(self, job: ClaimedJob, budget: str, tokens: int) -> None:
         """Say what this attempt really used of a budget; see `Store.spent`. Raises InvalidOption where its
         task takes nothing of it."""
+
+    def stream(self, job: ClaimedJob) -> RunStream:
+        """Where to put what the run emits [W3]; asked for once."""
 
     def transaction(
         self, job: ClaimedJob, outcome: Callable[[], Outcome]

@@ -25,3 +25,6 @@ class StoreSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     idle_poll: float = 0.5
     """How long an idle worker waits at most before it looks for work, where no wake-up can reach it [K12]."""
+
+    stream_limit: int = 10_000
+    """How many events of a job's stream are kept at least; the oldest go first [W3]."""

@@ -84,6 +84,11 @@ class TestContext(Context):
         """Every checkpoint that was written, oldest first, as (data, done, total)."""
         return self._port.decoded()
 
+    @property
+    def emitted(self) -> list[Any]:
+        """Everything that was emitted, in order, as a reader will have it."""
+        return [decode(text) for text in self._port.emitted.texts]
+
     def cancel(self) -> None:
         """Ask the handler to stop, as `job.cancel()` would."""
         self._cancel()
@@ -120,6 +125,11 @@ class TestPart(Part):
     def written(self) -> list[tuple[Any, int | None, int | None]]:
         """Every checkpoint that was written, oldest first, as (data, done, total)."""
         return self._port.decoded()
+
+    @property
+    def emitted(self) -> list[Any]:
+        """Everything that was emitted, in order, as a reader will have it."""
+        return [decode(text) for text in self._port.emitted.texts]
 
     def cancel(self) -> None:
         """Ask the handler to stop, as `job.cancel()` would."""
@@ -173,6 +183,23 @@ def _claimed(task: str, fields: TestFields, part: PartOf | None = None) -> Claim
     )
 
 
+class _Emitted:
+    """A stream that keeps everything."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def put(self, text: str) -> bool:
+        self.texts.append(text)
+        return False
+
+    async def room(self) -> None: ...
+
+    async def settle(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+
 class _Memory:
     """A port to nowhere."""
 
@@ -180,6 +207,7 @@ class _Memory:
         self.worker = fields.get("worker", 1)
         self.written: list[Checkpoint] = []
         self.steps_done: dict[str, Step] = {}
+        self.emitted = _Emitted()
         self._first = Checkpoint(encode(fields["saved"])) if "saved" in fields else None
         self._fields = fields
         self._signals = [(name, encode(value)) for name, value in fields.get("signals", ())]
@@ -230,6 +258,9 @@ class _Memory:
                 f"Context.for_test(signals=[({wait.signal!r}, …)])"
             )
         return Awaited(await self.save_step(job, Step(name=wait.name, code=TIMEOUT)))
+
+    def stream(self, job: ClaimedJob) -> _Emitted:
+        return self.emitted
 
     async def split(self, job: ClaimedJob, plan: Plan) -> None:
         raise ConfigurationError("memory has no store that could split a job; call the handler with a part")

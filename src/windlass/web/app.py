@@ -18,6 +18,7 @@ from starlette.types import ASGIApp
 from windlass.errors import StoreUnavailable, WindlassError
 from windlass.metrics.prometheus import CONTENT_TYPE, Exposition
 from windlass.web import pages
+from windlass.web.api.job_stream import JobStream
 from windlass.web.api.openapi import document
 from windlass.web.api.routing import ENDPOINTS, Api
 from windlass.web.api.stream import SHORT, Stream
@@ -74,6 +75,7 @@ def make_web(
     ticker, logins = Ticker(service), Logins(Credentials(read, operate))
     others: dict[str, ASGIApp] = {
         "/stream": Stream(ticker, longest=stream),
+        "/jobs/{id}/events": JobStream(service.streams, ticker, longest=stream),
         "/openapi.json": request_response(_openapi),
     }
     web = Starlette(

@@ -109,6 +109,15 @@ async def steady(ctx: Context, seconds: float) -> None:
         await asyncio.sleep(seconds / 2)
 
 
+@app.task(name="tells", queue=QUEUE)
+async def tells(ctx: Context, count: int, pause: float) -> None:
+    """Counts aloud, in its stream [W3]."""
+    with run(ctx):
+        for i in range(count):
+            await ctx.emit(i)
+            await asyncio.sleep(pause)
+
+
 @app.task(name="plain", queue=QUEUE)
 def plain(ctx: Context, seconds: float) -> None:
     """The same in a thread."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from itertools import takewhile
@@ -18,13 +20,15 @@ from tests.model.oracle.tokens import take_for
 from tests.model.oracle.turns import refill
 from windlass.core.order import LaneHead, claim_order
 from windlass.core.slots import MAX_SLOTS, fair_share
-from windlass.core.states import WORKERS_OWN, Kind, State
+from windlass.core.states import FINISHED, WORKERS_OWN, Kind, State
 from windlass.errors import ClaimLost, ConfigurationError
 from windlass.store.protocol import NOTHING
 from windlass.store.records import (
     Checkpoint,
     Claim,
     ClaimedJob,
+    Emits,
+    Emitted,
     Fence,
     Finished,
     KeptResult,
@@ -33,8 +37,11 @@ from windlass.store.records import (
     Parts,
     Room,
     Step,
+    StreamPage,
     parts_of,
 )
+
+AT_ONCE = 64
 
 
 class Claims(Base):
@@ -325,6 +332,40 @@ class Claims(Base):
     async def steps(self, job: int) -> list[Step]:
         known, now = self._tables.jobs.get(job), self._clock()
         return [] if known is None else [_read(step, now) for step in known.steps.values()]
+
+    @atomic
+    async def emit(self, worker: int, emits: Sequence[Emits]) -> list[int | None]:
+        self._tables.alive(worker)
+        return [self._append(worker, each) for each in emits]
+
+    def _append(self, worker: int, emits: Emits) -> int | None:
+        job, claim = self._running(self._tables.alive(worker), emits.job), emits.job.claim
+        if job is None:
+            return None
+        stream = job.stream
+        last, emitter = stream[-1] if stream else (None, 0)
+        position, run = (last.position, last.run) if last else (0, 0)
+        if emitter == claim if emits.after is None else position > emits.after:
+            return position
+        end, attempt, at = position + emits.n, emits.job.attempt, self._clock()
+        run += emitter != claim
+        made = Emitted(position=end, n=emits.n, attempt=attempt, run=run, at=at, events=emits.events)
+        stream.append((made, claim))
+        keep = self._settings.stream_limit
+        piece = max(keep // 4, 1)
+        if end > keep and end // piece > position // piece:
+            stream[:] = [each for each in stream if each[0].position > end - keep]
+        return end
+
+    async def wait_stream(self, job: int, after: int, timeout: float) -> StreamPage:
+        deadline = time.monotonic() + timeout
+        while True:
+            known = self._tables.jobs.get(job)
+            found = [] if known is None else [each for each, _ in known.stream if each.position > after]
+            state = None if known is None else known.record().state
+            if found or state is None or state in FINISHED or time.monotonic() >= deadline:
+                return StreamPage(found[:AT_ONCE], state, len(found) >= AT_ONCE)
+            await asyncio.sleep(0.005)
 
 
 def _read(step: Step, now: float) -> Step:

@@ -7,7 +7,16 @@ from dataclasses import dataclass, field
 from windlass.core.counts import plural
 from windlass.core.states import FINISHED, State
 from windlass.store import signal_rules
-from windlass.store.records import Checkpoint, ClaimedJob, Failure, JobRecord, Options, Progress, Step
+from windlass.store.records import (
+    Checkpoint,
+    ClaimedJob,
+    Emitted,
+    Failure,
+    JobRecord,
+    Options,
+    Progress,
+    Step,
+)
 
 KEPT_FAILURES = 32
 
@@ -60,6 +69,8 @@ class Job:
     """What it waits for, or has waited for, by step [W2]."""
     signals: list[tuple[str, str]] = field(default_factory=list)
     """Those that it has not taken yet, with their values."""
+    stream: list[tuple[Emitted, int]] = field(default_factory=list)
+    """What it emitted, with the claims under which."""
     last: Checkpoint | None = None
     """What it had saved when it ended."""
     after: tuple[int, ...] = ()

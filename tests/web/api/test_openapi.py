@@ -13,6 +13,7 @@ from windlass.web.api.openapi import document
 from windlass.web.api.routing import ENDPOINTS
 
 DOCUMENT = document(ENDPOINTS)
+STREAMS = {("GET", "/api/stream"), ("GET", "/api/jobs/{id}/events")}
 
 
 def refs(value: Any) -> set[str]:
@@ -33,7 +34,7 @@ def operations() -> dict[tuple[str, str], Any]:
 
 def test_every_endpoint_is_in_it() -> None:
     documented = set(operations())
-    assert documented == {(each.method, f"/api{each.path}") for each in ENDPOINTS} | {("GET", "/api/stream")}
+    assert documented == {(each.method, f"/api{each.path}") for each in ENDPOINTS} | STREAMS
 
 
 def test_it_hangs_together() -> None:

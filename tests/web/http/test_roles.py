@@ -13,6 +13,7 @@ from windlass.web.pages import PAGES
 
 OTHERS = [
     ("GET", "/api/stream", Role.READ),
+    ("GET", "/api/jobs/{id}/events", Role.READ),
     ("GET", "/api/openapi.json", Role.READ),
     ("GET", "/metrics", Role.READ),
     ("GET", "/healthz", Role.NOBODY),

@@ -123,7 +123,7 @@ async def test_a_head_of_a_stream_is_answered_at_once(visitor: httpx.AsyncClient
         assert answer.headers["content-type"].startswith("text/event-stream")
 
 
-@pytest.mark.parametrize("path", ["/api/stream", "/api/openapi.json"])
+@pytest.mark.parametrize("path", ["/api/stream", "/api/jobs/1/events", "/api/openapi.json"])
 async def test_what_is_only_to_be_looked_at(visitor: httpx.AsyncClient, path: str) -> None:
     answer = await visitor.post(path)
     assert (answer.status_code, answer.headers["allow"]) == (405, "GET, HEAD")

@@ -18,6 +18,7 @@ from windlass.store.postgres.diagnosis import Diagnosis
 from windlass.store.postgres.durable.change import Changes
 from windlass.store.postgres.durable.signals import Signals
 from windlass.store.postgres.durable.steps import Steps
+from windlass.store.postgres.durable.streams import Streams
 from windlass.store.postgres.enqueue import Enqueue
 from windlass.store.postgres.flow.budgets import Budgets
 from windlass.store.postgres.flow.limits import Limits
@@ -67,6 +68,7 @@ class PostgresStore:
         self._outcomes = Outcomes(self._db, self._claims, self._limits, self._parents)
         self._steps = Steps(self._db)
         self._signals = Signals(self._db)
+        self._streams = Streams(self._db, self._listener, self.settings.stream_limit)
         self._workers = Workers(self._db, self._limits, self._outcomes)
         self._rehearsal = Rehearsal(self._db, self._claims)
         self._deferred = Deferred(self._db, self._limits, self._parents)
@@ -102,6 +104,8 @@ class PostgresStore:
         self.save_step: Final = self._steps.save_step
         self.saving_step: Final = self._steps.saving_step
         self.steps: Final = self._steps.steps
+        self.emit: Final = self._streams.emit
+        self.wait_stream: Final = self._streams.wait_stream
 
         self.signal: Final = self._signals.signal
         self.wait_for_signal: Final = self._signals.wait_for_signal

@@ -1,9 +1,9 @@
-"""What a store promises to jobs that go on where they stopped [W1], and to those that wait for signals
-[W2]."""
+"""What a store promises to jobs that go on where they stopped [W1], that wait for signals [W2], and that tell
+how they go [W3]."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
@@ -11,7 +11,7 @@ from windlass.store import records
 
 
 class Durable(Protocol):
-    """Steps of jobs: written once, found by every later attempt. Signals: taken once."""
+    """Steps of jobs: written once, found by every later attempt. Signals: taken once. Streams: added to."""
 
     async def save_step(self, worker: int, job: records.ClaimedJob, step: records.Step) -> records.Step:
         """Make a step durable, and answer with it as it stands: where one of this name is there already, that
@@ -56,3 +56,17 @@ class Durable(Protocol):
     ) -> list[records.WaitRecord]:
         """What jobs wait for now, the newest first, or those behind the place `before`; of one job, or for
         one signal."""
+
+    async def emit(self, worker: int, emits: Sequence[records.Emits]) -> list[int | None]:
+        """Append events to the streams of jobs, for each job once, and answer with the position of the last
+        event of each; None: the worker does not hold the job under this claim, and nothing of it was written
+        [C5]. Raises WorkerLost where it holds none. Sent again, the same emits change nothing.
+
+        A job's positions begin at 1 and have no gap. Of a stream that grows beyond `stream_limit` the oldest
+        are removed, in pieces. Those who wait in `wait_stream` for these jobs are woken [W3]."""
+
+    async def wait_stream(self, job: int, after: int, timeout: float) -> records.StreamPage:
+        """What a job emitted after this position, in order and bounded. Waits until there is something, or
+        the job has ended or is not there, at most so many seconds. With a timeout of 0 the state is always
+        there; of a job that is gone nothing is given then. All that a job emitted is there before it ends,
+        and stays for as long as the store shows the job [W3]."""

@@ -19,7 +19,18 @@ from windlass.store.records.claim import (
     WakeUp,
     parts_of,
 )
-from windlass.store.records.durable import SIGNAL, TIMEOUT, Awaited, Once, Step, Wait, WaitRecord
+from windlass.store.records.durable import (
+    SIGNAL,
+    TIMEOUT,
+    Awaited,
+    Emits,
+    Emitted,
+    Once,
+    Step,
+    StreamPage,
+    Wait,
+    WaitRecord,
+)
 from windlass.store.records.job import (
     CARRIED,
     DEFAULT_OPTIONS,

@@ -1,10 +1,13 @@
-"""What a job that goes on where it stopped has behind it, its steps [W1], and what it waits for [W2]."""
+"""What a job has behind it: its steps [W1] and what it emitted [W3]; and what it waits for [W2]."""
 
 from __future__ import annotations
 
 from typing import Final
 
 import msgspec
+
+from windlass.core.states import State
+from windlass.store.records.claim import ClaimedJob
 
 SIGNAL: Final = "signal"
 TIMEOUT: Final = "timeout"
@@ -74,3 +77,47 @@ class Once(msgspec.Struct, frozen=True):
     token: str
     lasts: float
     """The seconds for which the store remembers that it has done so."""
+
+
+class Emits(msgspec.Struct, frozen=True, kw_only=True):
+    """What one run emitted since its last write, on its way to the store."""
+
+    job: ClaimedJob
+    after: int | None
+    """The position of the last event that this run has written; None: it has written none."""
+    n: int
+    """How many events these are, at least one."""
+    events: str
+    """Their values as the JSON text of a list, which a codec may have sealed."""
+
+
+class Emitted(msgspec.Struct, frozen=True, kw_only=True):
+    """Events of a job that were written together."""
+
+    position: int
+    """The position of the last of them, from 1 for the first event of the job."""
+    n: int
+    attempt: int
+    """The attempt that emitted them."""
+    run: int
+    """The run that emitted them, from 1: a run that crashed or was handed back charges no attempt."""
+    at: float
+    """When they were written, by the store's clock."""
+    events: str
+    """As in `Emits`."""
+
+    @property
+    def first(self) -> int:
+        """The position of the first of them."""
+        return self.position - self.n + 1
+
+
+class StreamPage(msgspec.Struct, frozen=True):
+    """A piece of a stream, and where its job stood at that very moment, if that was looked up."""
+
+    batches: list[Emitted]
+    """In order; the first may begin before the position that was asked for."""
+    state: State | None
+    """None: there is no such job, or there are batches and nobody asked."""
+    full: bool = False
+    """Whether there may be more at once."""

@@ -18,7 +18,7 @@ from windlass.store.records import Expired, Rotation
 from windlass.store.settings import StoreSettings
 from windlass.store.sqlite import parents
 from windlass.store.sqlite.connections.database import Database
-from windlass.store.sqlite.durable import signals, steps
+from windlass.store.sqlite.durable import signals, steps, streams
 from windlass.store.sqlite.flow import limits
 from windlass.store.sqlite.operation.transaction import Transaction
 from windlass.store.sqlite.rows import CANCELLED, DEAD, SUCCEEDED, fetch
@@ -97,6 +97,7 @@ def expire(tx: Transaction, limit: int = 1000) -> Expired:
         tx.budgets.forget(limit, tx.now - FULL_BUCKETS_KEPT),
         tx.budgets.forget_spent(limit, tx.now - SPENT_KEPT),
         steps.expire(tx, limit),
+        streams.expire(tx, limit),
         signals.expire(tx, limit),
         signals.forget_used(tx, limit),
     )

@@ -41,7 +41,7 @@ from windlass.store.sqlite import (
 from windlass.store.sqlite import enqueue as enqueuing
 from windlass.store.sqlite.connections.database import Database
 from windlass.store.sqlite.durable import change as changing
-from windlass.store.sqlite.durable import signals, waiting
+from windlass.store.sqlite.durable import signals, streams, waiting
 from windlass.store.sqlite.durable import steps as durable_steps
 from windlass.store.sqlite.flow import budgets, limits, waiting_lists
 from windlass.store.sqlite.operation.transaction import Transaction
@@ -253,6 +253,17 @@ class SQLiteStore:
 
     wait_for_signal: Final = _write(signals.wait_for)
     waits: Final = _read(waiting.waits)
+
+    # -- streams ----------------------------------------------------------------------------------------
+
+    emit: Final = _write(streams.emit)
+
+    async def wait_stream(self, job: int, after: int, timeout: float) -> records.StreamPage:
+        look = lambda connection: streams.news(connection, job, after)  # noqa: E731
+        found = await self.database.wait(look, timeout)
+        if found is not None:
+            return found
+        return await self.database.read(lambda connection: streams.read(connection, job, after))
 
     # -- deferred jobs ----------------------------------------------------------------------------------
 

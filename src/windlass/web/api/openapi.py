@@ -43,6 +43,7 @@ def document(endpoints: Iterable[Endpoint], *, prefix: str = "/api", server: str
             endpoint, refs_of, schemas
         )
     paths[f"{prefix}/stream"] = {"get": _stream(refs_of)}
+    paths.setdefault(f"{prefix}/jobs/{{id}}/events", {})["get"] = _job_stream(refs_of)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -136,10 +137,29 @@ def _problem(status: int, refs: dict[str, Any]) -> dict[str, Any]:
 
 
 def _stream(refs: dict[str, Any]) -> dict[str, Any]:
+    summary = "Server-sent events: a `tick` every two seconds, with how things stand and what changed"
+    return _endless("stream", summary, "overview", refs)
+
+
+def _job_stream(refs: dict[str, Any]) -> dict[str, Any]:
+    """What stands in `data` is StreamEventShape."""
+    summary = "Server-sent events: what a job emits, as it comes; `end` says how the job has ended"
+    after = {"type": "integer", "minimum": 0, "default": 0, "description": "The position to go on from."}
+    made = _endless("job_stream", summary, "jobs", refs)
+    made["parameters"] = [
+        {"name": "id", "in": "path", "required": True, "schema": _PATH["id"]},
+        {"name": "after", "in": "query", "required": False, "schema": after},
+        {"name": "Last-Event-ID", "in": "header", "required": False, "schema": after},
+    ]
+    made["responses"] |= {str(status): _problem(status, refs) for status in (400, 404)}
+    return made
+
+
+def _endless(id: str, summary: str, tag: str, refs: dict[str, Any]) -> dict[str, Any]:
     return {
-        "operationId": "stream",
-        "summary": "Server-sent events: a `tick` every two seconds, with how things stand and what changed",
-        "tags": ["overview"],
+        "operationId": id,
+        "summary": summary,
+        "tags": [tag],
         "x-role": "read",
         "responses": {
             "200": {"description": "OK", "content": {"text/event-stream": {"schema": {"type": "string"}}}},

@@ -49,7 +49,7 @@ class Api:
     def __init__(self, app: ASGIApp, *, service: Service, others: Mapping[str, ASGIApp]) -> None:
         self._app = app
         self._service = service
-        self._others = others
+        self._others = [(_pattern(path), other) for path, other in others.items()]
         self._plain: dict[str, dict[str, Endpoint]] = {}
         self._named: dict[re.Pattern[str], dict[str, Endpoint]] = {}
         self._decoders: dict[int, msgspec.json.Decoder[Any]] = {}
@@ -62,8 +62,7 @@ class Api:
         if "{" not in endpoint.path:
             self._plain.setdefault(endpoint.path, {})[endpoint.method] = endpoint
             return
-        pattern = re.compile(_PIECE.sub(r"(?P<\1>[^/]+)", re.escape(endpoint.path)))
-        self._named.setdefault(pattern, {})[endpoint.method] = endpoint
+        self._named.setdefault(_pattern(endpoint.path), {})[endpoint.method] = endpoint
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = path_of(scope) if scope["type"] == "http" else ""
@@ -71,8 +70,8 @@ class Api:
             await self._app(scope, receive, send)
             return
         path = path.removeprefix(PREFIX)
-        other = self._others.get(path)
-        if other is not None and scope["method"] in READS:
+        other = self._other(path) if scope["method"] in READS else None
+        if other is not None:
             await other(scope, receive, send)
             return
         await self._answer(path, scope, receive, send)
@@ -108,7 +107,7 @@ class Api:
                 if match := pattern.fullmatch(path):
                     methods, names = found, match.groupdict()
                     break
-        if methods is None and path in self._others:
+        if methods is None and self._other(path) is not None:
             raise NotAllowed(method, READS)
         if methods is None:
             raise NotFound("there is no such endpoint; /api/openapi.json lists them all")
@@ -117,11 +116,19 @@ class Api:
             raise NotAllowed(method, methods)
         return endpoint, names
 
+    def _other(self, path: str) -> ASGIApp | None:
+        return next((other for pattern, other in self._others if pattern.fullmatch(path)), None)
+
     async def _body(self, endpoint: Endpoint, scope: Scope, receive: Receive) -> Any:
         if endpoint.body is None:
             return None
         kind = next((value for name, value in scope["headers"] if name == b"content-type"), b"")
         return read_body(self._decoders[id(endpoint)], kind.decode("latin-1"), await read_all(receive))
+
+
+def _pattern(path: str) -> re.Pattern[str]:
+    """What the paths are like that a path with {names} in it stands for."""
+    return re.compile(_PIECE.sub(r"(?P<\1>[^/]+)", re.escape(path)))
 
 
 class NotAllowed(Problem):

@@ -22,7 +22,7 @@ SHORT: Final = 10.0
 """Seconds that a stream lasts: long where a stopping server closes it, short where it waits for its end."""
 QUIET: Final = 15.0
 """Seconds without a tick after which a comment keeps the stream alive."""
-_HEADERS: Final = [
+HEADERS: Final = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-store"),
     (b"x-accel-buffering", b"no"),
@@ -49,41 +49,41 @@ class Stream:
         except Exception as error:  # noqa: BLE001 - it becomes the answer
             await refuse(send, problem_of(error))
             return
-        await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+        await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
         if scope["method"] == "HEAD":
-            await _end(send)
+            await end(send)
             return
         self._open += 1
         self._ticker.join()
-        left = asyncio.create_task(_left(receive))
+        leaving = asyncio.create_task(left(receive))
         try:
-            await self._run(left, send)
+            await self._run(leaving, send)
         finally:
             self._ticker.leave()
             self._open -= 1
-            left.cancel()
+            leaving.cancel()
 
-    async def _run(self, left: asyncio.Task[None], send: Send) -> None:
+    async def _run(self, leaving: asyncio.Task[None], send: Send) -> None:
         until = time.monotonic() + self._longest
         number = self._ticker.number  # what was seen while others watched may be old
 
         def over() -> bool:
-            return left.done() or self._ticker.closed or time.monotonic() >= until
+            return leaving.done() or self._ticker.closed or time.monotonic() >= until
 
-        await _say(send, b"retry: 2000\n\n")
+        await say(send, b"retry: 2000\n\n")
         while not over():
             change = asyncio.create_task(self._ticker.after(number))
             try:
-                await asyncio.wait({left, change}, timeout=QUIET, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait({leaving, change}, timeout=QUIET, return_when=asyncio.FIRST_COMPLETED)
                 changed = change.done()
             finally:
                 change.cancel()
             if changed:
                 number = self._ticker.number
             if not over():
-                await _say(send, self._event() if changed else b": alive\n\n")
-        if not left.done():
-            await _end(send)
+                await say(send, self._event() if changed else b": alive\n\n")
+        if not leaving.done():
+            await end(send)
 
     def _event(self) -> bytes:
         last = self._ticker.last
@@ -92,15 +92,17 @@ class Stream:
         return b"event: tick\nid: " + str(self._ticker.number).encode() + b"\ndata: " + encode(last) + b"\n\n"
 
 
-async def _left(receive: Receive) -> None:
+async def left(receive: Receive) -> None:
     """Wait until the client disconnects."""
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
-async def _end(send: Send) -> None:
+async def end(send: Send) -> None:
+    """End the answer."""
     await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-async def _say(send: Send, text: bytes) -> None:
+async def say(send: Send, text: bytes) -> None:
+    """Send a piece of the answer. Waits for a client that is slow."""
     await send({"type": "http.response.body", "body": text, "more_body": True})

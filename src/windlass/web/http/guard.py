@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Final, TypeAlias
 
@@ -35,7 +36,7 @@ Authorize: TypeAlias = Callable[[Request], "Principal | Awaitable[Principal | No
 
 OPEN: Final = frozenset({"/healthz", "/readyz"})
 """Open to everybody, by any host name; the answers hold no data."""
-ENDLESS: Final = frozenset({"/api/stream"})
+ENDLESS: Final = re.compile(r"/api/(stream|jobs/[^/]+/events)")
 """Without a time limit."""
 ONCE: Final = frozenset(
     {"host", "authorization", "origin", "content-type", "content-length", "sec-fetch-site"}
@@ -104,7 +105,7 @@ class Guard:
         await error_page(Request(scope), problem)(scope, exchange.receive, exchange.send)
 
     async def _within_time(self, scope: Scope, exchange: Exchange, path: str) -> None:
-        if path in ENDLESS:
+        if ENDLESS.fullmatch(path):
             await self._app(scope, exchange.receive, exchange.send)
             return
         timing = asyncio.timeout(self._timeout)

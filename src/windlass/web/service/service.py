@@ -26,6 +26,7 @@ from windlass.web.service.queues import Queues
 from windlass.web.service.schedules import Schedules
 from windlass.web.service.store_access import StoreAccess
 from windlass.web.service.store_health import StoreHealth
+from windlass.web.service.streams import Streams
 from windlass.web.service.tasks import Tasks
 from windlass.web.service.workers import Workers
 
@@ -42,6 +43,7 @@ class Service:
         self.queues: Final = Queues(self.store, self.audit)
         self.tasks: Final = Tasks(app, self.store, self.audit)
         self.jobs: Final = Jobs(app, self.store, self.audit)
+        self.streams: Final = Streams(self.store)
         self.bulk: Final = BulkOperations(self.store, self.audit)
         self.parents: Final = Parents(self.store, self.audit)
         self.schedules: Final = Schedules(app, self.store, self.audit)

@@ -65,6 +65,11 @@ class Ticker:
         while self.number <= number and not self.closed:
             await self._changed.wait()
 
+    async def ended(self) -> None:
+        """Wait until there will be no more ticks."""
+        while not self.closed:
+            await self._changed.wait()
+
     async def _run(self) -> None:
         while True:
             try:

@@ -2,6 +2,7 @@
 import { drawCharts } from "./charts.js";
 import { listenForKeys } from "./keys.js";
 import { stayLive } from "./live.js";
+import { showStream } from "./stream.js";
 import { toggleTheme } from "./memory.js";
 import { localTimes } from "./times.js";
 import { helpWithForms } from "./forms.js";
@@ -20,3 +21,4 @@ helpWithForms();
 listenForKeys({ toggleTheme });
 document.getElementById("theme")?.addEventListener("click", toggleTheme);
 stayLive((fresh) => localTimes(fresh));
+showStream();

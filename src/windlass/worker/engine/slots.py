@@ -251,6 +251,8 @@ class Slots:
                     outcome = run.instead(outcome)
             except asyncio.CancelledError as cancelled:
                 outcome = await self._stopped(run, cancelled)
+            if run.context._emits is not None:
+                await run.context._emits.close()
         except Exception as error:  # noqa: BLE001 - see _broken
             outcome = self._broken(run, error)
         finally:
@@ -270,6 +272,9 @@ class Slots:
                 ]
             except asyncio.CancelledError as cancelled:
                 outcomes += [await self._stopped(run, cancelled) for run in runs]
+            for run in runs:
+                if run.context._emits is not None:
+                    await run.context._emits.close()
         except Exception as error:  # noqa: BLE001 - see _broken
             outcomes = [self._broken(run, error) for run in runs]
         finally:
@@ -280,7 +285,7 @@ class Slots:
         """A plain handler has ended in its thread. What went wrong, and what must be awaited, is a task's."""
         run = call.run
         run.call = None  # which leads back to it
-        if call.error is None and run.context._checkpoints is None:
+        if call.error is None and run.context._checkpoints is None and run.context._emits is None:
             queue = run.job.queue
             if self._buffers[queue] and queue not in self._filling:
                 self._fill_later(queue)  # once for all that have ended by now
@@ -303,6 +308,8 @@ class Slots:
         outcome: Outcome | None = None
         try:
             outcome = await self._instead(run, cancelled)
+            if run.context._emits is not None:
+                await run.context._emits.close()
         except Exception as error:  # noqa: BLE001 - see _broken
             outcome = self._broken(run, error)
         finally:

@@ -21,6 +21,7 @@ from windlass.codec import NULL, Codec, Purpose, seal, unseal
 from windlass.core.counts import plural
 from windlass.core.retry import Backoff
 from windlass.errors import ClaimLost, InvalidOption, StoreError, StoreUnavailable, WorkerLost
+from windlass.running.emitting import Emitter, RunStream
 from windlass.running.outages import OutageLog
 from windlass.store.protocol import Store
 from windlass.store.records import (
@@ -73,6 +74,7 @@ class HandlerPort:
         """The batch timeouts beyond the lease that were warned of."""
         self.worker = worker
         self.loop = loop
+        self._emitter = Emitter(store, worker, loop, codec, log.refuse)
 
     async def load(self, job: ClaimedJob) -> Checkpoint | None:
         """The job's last checkpoint."""
@@ -110,7 +112,8 @@ class HandlerPort:
         self, job: ClaimedJob, checkpoint: Callable[[], Checkpoint]
     ) -> AbstractAsyncContextManager[Any]:
         """A transaction that makes a checkpoint together with the handler's own data."""
-        return self._store.saving(self.worker, job, lambda: self._sealed(job, checkpoint()))
+        inner = self._store.saving(self.worker, job, lambda: self._sealed(job, checkpoint()))
+        return self._emitter.hold_up(job, inner)
 
     async def save_step(self, job: ClaimedJob, step: Step) -> Step:
         """Write a step. Raises WorkerLost or ClaimLost [C5]."""
@@ -124,7 +127,8 @@ class HandlerPort:
 
     def saving_step(self, job: ClaimedJob, step: Callable[[], Step]) -> AbstractAsyncContextManager[Any]:
         """A transaction in which a step is done together with the handler's own data."""
-        return self._store.saving_step(self.worker, job, lambda: self._sealed_step(job, step()))
+        inner = self._store.saving_step(self.worker, job, lambda: self._sealed_step(job, step()))
+        return self._emitter.hold_up(job, inner)
 
     async def steps(self, job: ClaimedJob) -> list[Step]:
         """The steps that the job has behind it."""
@@ -162,8 +166,13 @@ class HandlerPort:
             raise
         self._spending.heard(job, budget, tokens)
 
+    def stream(self, job: ClaimedJob) -> RunStream:
+        """The stream of a run."""
+        return self._emitter.stream(job)
+
     async def split(self, job: ClaimedJob, plan: Plan) -> None:
         """Make the job a parent. Sent again until it is answered: the store knows it by its claim [P4]."""
+        await self._emitter.settle(job)
         number = self._log.next_number()
         if self._codec is not None:
             purpose = Purpose("span", job.task)

@@ -55,7 +55,7 @@ READS = {
     "list_found", "list_gates", "list_judged", "list_lanes", "list_parents", "list_spans",
     "list_watermarks", "locate", "next_waiting_lists", "now", "offered", "place_claim", "place_outcome",
     "deferred_reason", "end_reason", "records_of", "saved_of", "segment_bytes", "shown_as", "count_seqs",
-    "standing_of",
+    "standing_of", "read_stream",
     "task_depths", "unfinished", "published_queue", "ended", "ends_of", "has_ended", "uncounted",
     "moved_lanes", "lane_depths", "aside_counts", "aside_queues", "count_aside", "part_runs", "queues_stamp",
     "changes_itself", "due_schedules", "waits_since",
@@ -285,6 +285,7 @@ async def test_a_reader_sees_everything_and_changes_nothing(alone: Base, role: M
     assert await reader.value("SELECT reason FROM windlass.job WHERE id = $1", held)
     assert [(gate.waiting, gate.passes) for gate in await store.gates()] == [(1, 0)]
     assert [mark.waiting for mark in await store.watermarks(alone.queue)] == [1]
+    assert (await store.wait_stream(jobs[0], 0, 0.05)).state is State.READY
     await denied(reader, "SELECT windlass.advance(1)")
     await denied(reader, "SELECT windlass.throttle('q')")
     await denied(reader, "SELECT windlass.lead(1, 30)")

@@ -16,7 +16,7 @@ import random
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, Final
 
 import asyncpg
@@ -41,6 +41,8 @@ EARLY: Final = (0.7, 0.95)
 """Which part of `idle_poll` a pause lasts: it is a bound, and many processes should not ask all at once."""
 
 DONE: Final = "!"
+STREAM: Final = "~"
+"""How the topics of streams begin; the id of the job follows [W3]."""
 logger: Final = logging.getLogger("windlass.store")
 
 
@@ -123,6 +125,16 @@ class Listener:
         finally:
             del self._waiting[event]
             self._close_unheeded()
+
+    @contextlib.contextmanager
+    def heeding(self, topic: str) -> Iterator[asyncio.Event]:
+        """An event that is set by every wake-up for a topic from now on. Waiting itself is for `wait`."""
+        event = asyncio.Event()
+        self._waiting[event] = frozenset({topic})
+        try:
+            yield event
+        finally:
+            del self._waiting[event]
 
     async def relay(self, queues: Sequence[str], tell: Callable[[WakeUp], None]) -> None:
         """See Store.relay. Waiting keeps the listener alive, and finds out whether it is."""
@@ -319,5 +331,5 @@ class Listener:
         self._proved_at = time.monotonic()
         self.hear(payload)
         for tell, topics in list(self._relays.items()):
-            if payload in topics:
+            if payload in topics or str(payload).startswith(STREAM):
                 tell(WakeUp((str(payload),)))

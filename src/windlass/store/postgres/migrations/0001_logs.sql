@@ -4,6 +4,7 @@
 --   lanes       lane, and numbers that obey no transaction
 --   logs        ready, claim, outcome, failure, result; segment, rotation, seq_set
 --   workers     worker, worker_life, worker_beat, checkpoint, step, cancel_request; leader, slot, chore
+--   streams     stream, stream_watch, stream_look
 --   signals     wait, signal, signal_note, signal_look, signal_once
 --   deferred    deferred and its watermark, expiry, after_edge, after_due, ended_otherwise, dead
 --   keys        unique_key, unsettled, key_death, idempotency
@@ -403,6 +404,36 @@ CREATE TABLE windlass.signal_once (
     until timestamptz NOT NULL
 );
 CREATE INDEX ON windlass.signal_once (until);
+
+-- ==== Streams ====
+
+-- The streams of jobs [W3]: only added to, a row for all that one write brought of a job. position: of the
+-- last of its n events. run: counts the claims under which the job emitted. Rows go in order, the oldest
+-- first; the newest stays.
+CREATE TABLE windlass.stream (
+    job      bigint NOT NULL,
+    position bigint NOT NULL,
+    claim    bigint NOT NULL,
+    at       timestamptz NOT NULL,
+    n        int NOT NULL CHECK (n > 0),
+    run      int NOT NULL,
+    attempt  smallint NOT NULL,
+    events   json NOT NULL,
+    PRIMARY KEY (job, position)
+);
+
+-- Streams that somebody reads, so that emit notifies for these alone. It may be lost: readers poll as well.
+CREATE UNLOGGED TABLE windlass.stream_watch (
+    job   bigint PRIMARY KEY,
+    until timestamptz NOT NULL
+) WITH (fillfactor = 50);
+
+-- How far the walk over streams has come that looks for jobs which are gone.
+CREATE TABLE windlass.stream_look (
+    single boolean PRIMARY KEY DEFAULT true CHECK (single),
+    job    bigint NOT NULL DEFAULT 0
+) WITH (fillfactor = 50);
+INSERT INTO windlass.stream_look DEFAULT VALUES;
 
 CREATE TABLE windlass.cancel_request (
     job bigint PRIMARY KEY,

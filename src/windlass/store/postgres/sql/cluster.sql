@@ -252,6 +252,7 @@ DECLARE
     v_deaths bigint;
     v_marks  bigint;
     v_steps  int;
+    v_stream int;
 BEGIN
     WITH old AS (
         SELECT d.id FROM windlass.queue q
@@ -330,12 +331,13 @@ BEGIN
        AND s.id < (SELECT last_value - 1000 FROM windlass.seq_set_id);
     v_full := windlass.expire_buckets(p_limit);
     v_steps := windlass.expire_steps(2 * p_limit) + windlass.expire_signals(p_limit);
+    v_stream := windlass.expire_streams(p_limit);
     DELETE FROM windlass.signal_once o
      WHERE o.token = ANY (ARRAY(SELECT x.token FROM windlass.signal_once x WHERE x.until < windlass.now()
                                  ORDER BY x.until LIMIT p_limit));
     PERFORM setval('windlass.awaited'::regclass, 0, true);
     more := greatest(dead, keys, workers, parents, v_parts, v_notes, v_saved, v_full, v_deaths,
-                     v_marks, v_steps) >= p_limit;
+                     v_marks, v_steps, v_stream) >= p_limit;
 END $$;
 
 -- ==== Statements that the store sends ====

@@ -72,10 +72,10 @@ $$;
 
 -- Where a job is: its state as users know it, and its attempt. No row: there is no such job. The one function
 -- that knows.
--- Callers: check_after, follow, look_at_fresh, part_runs, expire_steps, expire_signals, send_signal, the view
--- job_part. May call: worker, reader. Lock: none; who acts on it has locked claim in ACCESS SHARE mode before,
--- as in finish. On its way from one place to the next a job is in exactly one of them in any snapshot, hence
--- one statement.
+-- Callers: check_after, follow, look_at_fresh, part_runs, read_stream, expire_steps, expire_signals,
+-- expire_streams, send_signal, the view job_part. May call: worker, reader. Lock: none; who acts on it has
+-- locked claim in ACCESS SHARE mode before, as in finish. On its way from one place to the next a job is in
+-- exactly one of them in any snapshot, hence one statement.
 CREATE OR REPLACE FUNCTION windlass.standing_of(p_job bigint) RETURNS TABLE (state text, attempt smallint)
 LANGUAGE plpgsql STABLE ROWS 1 SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 BEGIN

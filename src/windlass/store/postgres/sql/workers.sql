@@ -91,10 +91,11 @@ BEGIN
 END $$;
 
 -- Proves that a worker is alive in this epoch [S3] and keeps it so until the transaction ends [C5].
--- Callers: claim_take, claim_recheck, finish, split, checkpoint, save_steps, wait_for_signal, beat. May call:
--- worker. Lock: the life row FOR SHARE, with p_long FOR KEY SHARE: for a handler's own transaction, which must
--- keep the worker alive without blocking its flushes (see worker_alone; what ends a worker takes FOR UPDATE)
--- [S2]. At a higher isolation level the lock fails if the row has changed, so no stale snapshot passes.
+-- Callers: claim_take, claim_recheck, finish, split, checkpoint, save_steps, wait_for_signal, emit,
+-- spend_tokens, beat. May call: worker. Lock: the life row FOR SHARE, with p_long FOR KEY SHARE: for a handler's
+-- own transaction, which must keep the worker alive without blocking its flushes (see worker_alone; what ends a
+-- worker takes FOR UPDATE) [S2]. At a higher isolation level the lock fails if the row has changed, so no stale
+-- snapshot passes.
 CREATE OR REPLACE FUNCTION windlass.worker_fence(p_worker bigint, p_long boolean DEFAULT false) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN

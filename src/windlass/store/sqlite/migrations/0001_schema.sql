@@ -289,6 +289,28 @@ CREATE TABLE windlass_signal_once (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX windlass_signal_once_until ON windlass_signal_once (until);
 
+-- The streams of jobs [W3]: only added to, a row for all that one write brought of a job. position: of the
+-- last of its n events. run: counts the claims under which the job emitted. Rows go in order, the oldest
+-- first; the newest stays.
+CREATE TABLE windlass_stream (
+    job      INTEGER NOT NULL,
+    position INTEGER NOT NULL,
+    claim    INTEGER NOT NULL,
+    at       REAL NOT NULL,
+    n        INTEGER NOT NULL CHECK (n > 0),
+    run      INTEGER NOT NULL,
+    attempt  INTEGER NOT NULL,
+    events   TEXT NOT NULL,                 -- JSON
+    PRIMARY KEY (job, position)
+) STRICT;
+
+-- How far the walk over streams has come that looks for jobs which are gone.
+CREATE TABLE windlass_stream_look (
+    single INTEGER PRIMARY KEY CHECK (single = 1),
+    job    INTEGER NOT NULL
+) STRICT;
+INSERT INTO windlass_stream_look VALUES (1, 0);
+
 CREATE TABLE windlass_worker (
     id         INTEGER PRIMARY KEY,
     label      TEXT NOT NULL,

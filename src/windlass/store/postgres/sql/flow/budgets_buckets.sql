@@ -66,7 +66,7 @@ $$;
 
 -- The most that a bucket holds while blocks of its tokens are out [F1]. The same as Bucket.ceiling in
 -- windlass.core.
--- Callers: bucket_at, bucket_given, lease_tokens. May call: worker, reader. Lock: none.
+-- Callers: bucket_at, bucket_given, bucket_settle, lease_tokens. May call: worker, reader. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.bucket_ceiling(b windlass.budget) RETURNS float8
 LANGUAGE sql IMMUTABLE AS $$
     SELECT b.burst - b.rate * windlass.block_seconds(b)
