@@ -1,0 +1,232 @@
+"""Signals against suspended jobs, timeouts and cancels, in the orders in which they can be lost [W2]."""
+
+import asyncio
+
+import asyncpg
+import pytest
+
+from tests.stock import BOTH
+from tests.store.postgres.kit import Base, Isolation, Session
+from windlass.core.states import Kind
+from windlass.store.records import Awaited, ClaimedJob, Wait
+
+pytestmark = BOTH
+SEND = "SELECT windlass.signal($1, 'go', '1')"
+OWN = "SELECT windlass.send_signal($1, 'go', '1', true, NULL, NULL)"
+LOOK = "SELECT windlass.deliver_signals(100)"
+ASK = "SELECT * FROM windlass.wait_for_signal($1, $2, $3, $4, $5, 1, 'wait:go', 'go', $6, NULL)"
+
+
+async def ask(session: Session, worker: int, job: ClaimedJob, timeout: float = 3600) -> str:
+    """How a wait stands."""
+    row = await session.row(ASK, worker, job.id, job.lane, job.claim, job.seq, timeout)
+    return str(row["state"])
+
+
+async def begun(alone: Base, timeout: float = 3600) -> tuple[int, int, ClaimedJob]:
+    """A lane, a worker, and a job of it that has asked for its signal."""
+    lane, worker = await alone.lane(), await alone.worker()
+    await alone.look.enqueue()
+    (job,) = (await alone.claim(lane, worker)).jobs
+    assert await ask(alone.look, worker, job, timeout) == "waits"
+    return lane, worker, job
+
+
+async def suspended(alone: Base, timeout: float = 3600) -> tuple[int, int, ClaimedJob]:
+    """The same, and the job waits."""
+    lane, worker, job = await begun(alone, timeout)
+    await alone.finish(worker, [job], Kind.SNOOZE, delay=timeout)
+    await alone.look.run(LOOK)
+    return lane, worker, job
+
+
+async def goes_on(alone: Base, lane: int, worker: int) -> str:
+    """The one job that waits is claimed now; how its wait has ended."""
+    (job,) = (await alone.claim_late(lane, worker)).jobs
+    return await ask(alone.look, worker, job)
+
+
+@pytest.mark.parametrize("isolation", ["read committed", "repeatable read", "serializable"])
+@pytest.mark.parametrize("first", ["sender", "flush"])
+async def test_w2_neither_sees_the_other_and_the_job_goes_on(
+    alone: Base, isolation: Isolation, first: str
+) -> None:
+    """The signal and the flush that suspends its job are both open; whoever commits last leaves a note."""
+    lane, worker, job = await begun(alone)
+    sender, flush = await alone.sessions(2)
+    await sender.begin(isolation)
+    await flush.begin()
+    assert await sender.value(SEND, job.id) == "kept"
+    await alone.finish(worker, [job], Kind.SNOOZE, delay=3600, by=flush)
+    for session in (sender, flush) if first == "sender" else (flush, sender):
+        await session.commit()
+        await alone.look.run(LOOK)
+    assert await goes_on(alone, lane, worker) == "answered"
+    assert await alone.look.value("SELECT count(*) FROM windlass.signal_note") == 0
+
+
+async def test_w2_a_look_between_the_two_commits_loses_nothing(alone: Base) -> None:
+    """The look that finds the first note sees no reason to wake anybody, and takes it away."""
+    lane, worker, job = await begun(alone)
+    (sender,) = await alone.sessions(1)
+    await sender.begin()
+    await sender.value(SEND, job.id)
+    await alone.finish(worker, [job], Kind.SNOOZE, delay=3600)
+    assert await alone.look.value(LOOK) == 1
+    assert (await alone.claim(lane, worker)).jobs == []
+    await sender.commit()
+    assert await alone.look.value(LOOK) == 1
+    assert await goes_on(alone, lane, worker) == "answered"
+
+
+async def test_w2_a_signal_that_is_registered_against_an_open_wait(alone: Base) -> None:
+    """It commits after the wait has looked for it and before the wait itself is there."""
+    lane, worker = await alone.lane(), await alone.worker()
+    id = await alone.look.enqueue()
+    (job,) = (await alone.claim(lane, worker)).jobs
+    handler, sender = await alone.sessions(2)
+    await handler.begin()
+    assert await ask(handler, worker, job) == "waits"
+    assert await sender.value(OWN, id) == "kept"
+    await alone.look.run(LOOK)
+    await handler.commit()
+    await alone.finish(worker, [job], Kind.SNOOZE, delay=3600)
+    assert await goes_on(alone, lane, worker) == "answered"
+
+
+async def test_w2_two_signals_at_once_wake_the_job_once(alone: Base) -> None:
+    lane, worker, job = await suspended(alone)
+    one, other = await alone.sessions(2)
+    await one.begin()
+    await other.begin()
+    assert await one.value(OWN, job.id) == "delivered"
+    assert await other.value(OWN, job.id) == "delivered"
+    await one.commit()
+    await other.commit()
+    await alone.look.run(LOOK)
+    (again,) = (await alone.claim_late(lane, worker)).jobs
+    assert await ask(alone.look, worker, again) == "answered"
+    assert await alone.look.value("SELECT count(*) FROM windlass.signal WHERE job = $1", job.id) == 1
+
+
+async def test_w2_a_signal_that_is_rolled_back_was_never_sent(alone: Base) -> None:
+    lane, worker, job = await suspended(alone)
+    (sender,) = await alone.sessions(1)
+    await sender.begin()
+    assert await sender.value(OWN, job.id) == "delivered"
+    await sender.rollback()
+    await alone.look.run(LOOK)
+    assert (await alone.claim_late(lane, worker)).jobs == []
+    assert await alone.state(job.id) == "scheduled"
+    await alone.look.value(SEND, job.id)
+    await alone.look.run(LOOK)
+    assert await goes_on(alone, lane, worker) == "answered"
+
+
+async def test_w2_an_open_sender_does_not_hold_up_the_timeout(alone: Base) -> None:
+    """The wait has timed out then, and stays so; the signal is for the next one."""
+    clock = await alone.clock()
+    lane, worker, job = await suspended(alone, 100)
+    (sender,) = await alone.sessions(1)
+    await sender.begin("repeatable read")
+    assert await sender.value(SEND, job.id) == "delivered"
+    await clock.advance(200)
+    assert await alone.look.value("SELECT windlass.promote(100)") == 1
+    (again,) = (await alone.claim(lane, worker)).jobs
+    assert await ask(alone.look, worker, again, 100) == "timeout"
+    await sender.commit()
+    await alone.look.run(LOOK)
+    assert await ask(alone.look, worker, again, 100) == "timeout"
+    assert await alone.look.value("SELECT count(*) FROM windlass.signal WHERE job = $1", job.id) == 1
+
+
+async def test_w2_the_timeout_and_the_signal_offer_the_job_once(alone: Base) -> None:
+    """Who promotes holds the job; the signal's note stays until that is decided, either way."""
+    clock = await alone.clock()
+    lane, worker, job = await suspended(alone, 100)
+    await clock.advance(200)
+    promoter, sender = await alone.sessions(2)
+    await promoter.begin()
+    assert await promoter.value("SELECT windlass.promote(100)") == 1
+    assert await sender.value(OWN, job.id) == "delivered"
+    assert await alone.look.value(LOOK) == 0
+    await promoter.rollback()
+    assert await alone.look.value(LOOK) == 1
+    (again,) = (await alone.claim_late(lane, worker)).jobs
+    assert await ask(alone.look, worker, again, 100) == "answered"
+    await alone.look.run("SELECT windlass.promote(100)")
+    assert (await alone.claim_late(lane, worker)).jobs == []
+
+
+async def test_w2_a_cancel_that_is_rolled_back_does_not_swallow_the_signal(alone: Base) -> None:
+    lane, worker, job = await suspended(alone)
+    (steering,) = await alone.sessions(1)
+    await steering.begin()
+    assert await steering.value("SELECT windlass.cancel($1)", job.id) == "cancelled"
+    assert await alone.look.value(OWN, job.id) == "delivered"
+    assert await alone.look.value(LOOK) == 0
+    await steering.rollback()
+    assert await alone.look.value(LOOK) == 1
+    assert await goes_on(alone, lane, worker) == "answered"
+
+
+async def test_w2_a_cancel_beside_a_signal_ends_the_job(alone: Base) -> None:
+    lane, worker, job = await suspended(alone)
+    (sender,) = await alone.sessions(1)
+    await sender.begin()
+    assert await sender.value(SEND, job.id) == "delivered"
+    assert await alone.look.value("SELECT windlass.cancel($1)", job.id) == "cancelled"
+    await sender.commit()
+    await alone.look.run(LOOK)
+    assert (await alone.claim_late(lane, worker)).jobs == []
+    assert await alone.state(job.id) == "cancelled"
+    with pytest.raises(asyncpg.PostgresError, match="takes no signals"):
+        await alone.look.value(SEND, job.id)
+
+
+async def test_w2_a_dead_worker_takes_no_signal(alone: Base) -> None:
+    """Its wait is refused by the fence; the next worker has it, and the signal."""
+    store = await alone.store()
+    lane, worker, job = await begun(alone)
+    other = await alone.worker()
+    await store.retire(worker)
+    assert await store.signal(job.id, "go", "1") == "kept"
+    with pytest.raises(asyncpg.PostgresError):
+        await ask(alone.look, worker, job)
+    assert await goes_on(alone, lane, other) == "answered"
+
+
+async def test_w2_two_waits_side_by_side_take_two_signals(alone: Base) -> None:
+    store = await alone.store()
+    lane, worker = await alone.lane(), await alone.worker()
+    id = await alone.look.enqueue()
+    (job,) = (await alone.claim(lane, worker)).jobs
+    for value in ("1", "2"):
+        await store.signal(id, "go", value)
+
+    async def wait(no: int) -> Awaited:
+        return await store.wait_for_signal(worker, job, Wait(name=f"wait:go#{no}", signal="go"))
+
+    found = await asyncio.gather(*(wait(no) for no in (1, 2)))
+    assert sorted(each.step.result for each in found if each.step is not None) == ["1", "2"]
+
+
+async def test_w2_a_waiting_job_survives_rotation(alone: Base) -> None:
+    """What it waits for and what it was sent are kept by its id, beside the logs."""
+    store = await alone.store()
+    lane, worker, job = await suspended(alone)
+    await store.signal(job.id, "other", "0")
+    for _ in range(9):
+        await store.rotate(force=True)
+    assert [each.job for each in await store.waits()] == [job.id]
+    assert await store.signal(job.id, "go", "1") == "delivered"
+    assert await goes_on(alone, lane, worker) == "answered"
+
+
+async def test_w2_a_producer_may_signal_and_a_reader_may_not(alone: Base, role: object) -> None:
+    assert callable(role)
+    _, _, job = await suspended(alone)
+    producer, reader = await alone.session(role("producer")), await alone.session(role("reader"))
+    assert await producer.value(SEND, job.id) == "delivered"
+    with pytest.raises(asyncpg.InsufficientPrivilegeError):
+        await reader.value(SEND, job.id)
