@@ -8,7 +8,7 @@ import pytest
 from tests.cli.kit import Desk
 from tests.conformance.kit import Rig, failure
 from windlass.core.states import Kind, State
-from windlass.store.records import Checkpoint
+from windlass.store.records import Checkpoint, Wait
 
 HOSTILE = "[red]x[/red] \x1b]0;owned\x07 \u202e\u2028"
 UNKNOWN = "987654321"
@@ -272,3 +272,26 @@ def test_o6_what_has_not_ended_is_not_replayed(desk: Desk) -> None:
     assert result.exit_code == 1
     assert f"job {waiting} is scheduled" in result.stderr
     assert f"{ended} replayed as " in result.stdout
+
+
+def test_w2_waits_are_listed_and_answered(any_desk: Desk) -> None:
+    async def wait(rig: Rig) -> int:
+        worker = await rig.worker()
+        (id,) = await rig.add("t")
+        job = await rig.run(worker, id)
+        await rig.store.wait_for_signal(worker, job, Wait(name="wait:go", signal="go", timeout=3600))
+        await rig.finish(worker, job, Kind.SNOOZE, delay=3600)
+        return id
+
+    id = str(any_desk.visit(wait))
+    assert id in any_desk.ok("waits")
+    (shown,) = any_desk.json("waits", "--signal", "go")["waits"]
+    assert (shown["job"], shown["signal"]) == (id, "go")
+    assert any_desk.json("waits", "--signal", "other") == {"waits": []}
+    assert "waits for signal go since" in any_desk.ok("job", "show", id)
+    assert "is no JSON" in any_desk.refused("job", "signal", id, "go", "yes", code=2)
+    assert any_desk.json("job", "signal", id, "go", '{"ok": true}')["answer"] == "delivered"
+    assert any_desk.ok("job", "signal", id, "go") == f"{id} go kept\n"
+    any_desk.visit(lambda rig: rig.store.cancel([int(id)]))
+    assert "takes no signals" in any_desk.refused("job", "signal", id, "go")
+    assert "there is no job" in any_desk.refused("job", "signal", UNKNOWN, "go")

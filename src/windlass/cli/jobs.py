@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
 import click
+import msgspec
 
 from windlass.cli.job_page import print_job
 from windlass.cli.options import JobId, filters, job_ids, limit_option, with_json
@@ -21,6 +22,7 @@ from windlass.handles.bulk import Verb
 from windlass.presentation import audit
 from windlass.presentation.jobs import job_as_json, labels_of, listing_as_json, priority_name, unwrap, wrap
 from windlass.presentation.retries import retrying_of
+from windlass.presentation.signals import wait_shape
 from windlass.presentation.text import one_line, span
 from windlass.presentation.waiting import state_in_words, why_or_reason
 from windlass.store.protocol import Store
@@ -157,6 +159,55 @@ async def _print_pages(store: Store, found: Sequence[JobRecord], traceback: bool
             worker=worker,
             retrying=retrying.get(record.id),
         )
+
+
+@job.command("signal")
+@click.argument("id", type=click.IntRange(1))
+@click.argument("name")
+@click.argument("value", required=False, default="null", metavar="[JSON]")
+@with_json
+def signal(target: Target, id: int, name: str, value: str, as_json: bool) -> None:
+    """Send a signal to a job that waits for it, or will, with a value."""
+    try:
+        given = msgspec.json.decode(value)
+    except (msgspec.MsgspecError, UnicodeError) as error:
+        raise click.BadParameter(
+            f"{value!r} is no JSON ({error}); a text is written '\"yes\"'", param_hint="JSON"
+        ) from None
+
+    async def work(store: Store) -> str:
+        return await target.app.job(id).asignal(name, given)
+
+    answer = target.act(work, lambda answer: [audit.signalled(id, name, answer)])
+    if as_json:
+        print_json({"id": str(id), "signal": name, "answer": answer})
+    else:
+        click.echo(f"{id} {name} {answer}")
+
+
+@click.command()
+@click.option("--signal", "name", metavar="NAME", help="Only those that wait for this signal.")
+@limit_option(50)
+@cursor_option
+@with_json
+def waits(target: Target, name: str | None, limit: int, cursor: str | None, as_json: bool) -> None:
+    """List jobs that wait for a signal: for which, since when, until when; newest first."""
+    if cursor is not None and not cursor.isdecimal():
+        raise click.BadParameter(f"{cursor!r} is not a cursor; take it from a listing", param_hint="--cursor")
+    before = None if cursor is None else int(cursor)
+    found = target.run(lambda store: store.waits(limit, before=before, signal=name))
+    shapes = [wait_shape(each) for each in found]
+    if as_json:
+        print_json({"waits": shapes})
+        return
+    now = time.time()
+    rows = [
+        (str(each.job), each.signal, each.task, each.queue, span(now - each.since), shape.until or "for ever")
+        for each, shape in zip(found, shapes, strict=True)
+    ]
+    print_table(("!id", "signal", "task", "queue", ">since", "until"), rows)
+    if len(found) == limit:
+        click.echo(f"more jobs: --cursor {shapes[-1].cursor}", err=True)
 
 
 def _steer_by_id(verb: Verb, help: str) -> None:

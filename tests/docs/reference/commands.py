@@ -12,8 +12,8 @@ from windlass.cli import VERBS, main
 
 GROUPS: Final = {
     "Working": ("worker", "enqueue", "reconcile"),
-    "Looking": ("top", "queues", "workers", "jobs", "parents", "tasks", "budgets", "gates", "watermarks",
-                "events", "doctor", "web"),
+    "Looking": ("top", "queues", "workers", "jobs", "waits", "parents", "tasks", "budgets", "gates",
+                "watermarks", "events", "doctor", "web"),
     "ClusterView": ("queue", "job", "dead", "parent", "task", "budget", "schedules"),
     "The store": ("migrate", "sql", "maintain", "backup", "copy"),
     "Trying": ("demo",),

@@ -21,6 +21,7 @@ PAGES = [
     "/queues",
     "/jobs",
     "/parents",
+    "/waits",
     "/tasks",
     "/schedules",
     "/budgets",

@@ -18,6 +18,7 @@ from windlass.web.api.overview import overview
 from windlass.web.api.parents import parents
 from windlass.web.api.queues import queues
 from windlass.web.api.schedules import schedules
+from windlass.web.api.signals import signals
 from windlass.web.http.answers import answer, encode, problem_body, problem_headers
 from windlass.web.http.guard import PRINCIPAL, path_of
 from windlass.web.http.problems import NotFound, Problem, problem_of
@@ -29,6 +30,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *queues,
     *parents,
     *schedules,
+    *signals,
     *budgets,
     *overview,
 )

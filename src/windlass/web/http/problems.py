@@ -86,6 +86,7 @@ _OF_REQUESTS: Final[dict[type[errors.WindlassError], tuple[int, str]]] = {
     errors.JobNotFound: (404, "not_found"),
     errors.AlreadyEnqueued: (409, "already_enqueued"),
     errors.Finalizing: (409, "finalizing"),
+    errors.SignalRefused: (409, "signal_refused"),
     errors.PayloadTooLarge: (413, "payload_too_large"),
     errors.InvalidName: (400, "invalid_name"),
     errors.InvalidArguments: (400, "invalid_arguments"),

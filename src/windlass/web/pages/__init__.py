@@ -19,7 +19,19 @@ from starlette.routing import BaseRoute, Mount, Route
 
 from windlass.web.http.principal import Role
 from windlass.web.http.problems import problem_of
-from windlass.web.pages import budgets, bulk, dead, jobs, overview, parents, queues, schedules, tasks, workers
+from windlass.web.pages import (
+    budgets,
+    bulk,
+    dead,
+    jobs,
+    overview,
+    parents,
+    queues,
+    schedules,
+    signals,
+    tasks,
+    workers,
+)
 from windlass.web.pages.errors import error_page
 from windlass.web.pages.rendering import READ_ONLY, principal_of
 from windlass.web.pages.static import Files
@@ -49,6 +61,7 @@ PAGES: Final = (
     Page("/jobs/act", *_POST, jobs.act_on_ticked),
     Page("/jobs/{id}", *_GET, jobs.one),
     Page("/jobs/{id}", *_POST, jobs.act_on_one),
+    Page("/waits", *_GET, signals.listing),
     Page("/parents", *_GET, parents.listing),
     Page("/parents/{id}", *_GET, parents.one),
     Page("/parents/{id}", *_POST, parents.act),

@@ -28,6 +28,7 @@ _COUNTED: Final = {
 _PLAIN: Final = {
     "none": "Nothing changed: no job was in a state that allows it.",
     "picked": "Nothing was selected.",
+    "signalled": "The signal is sent. The job goes on with it.",
     "replayed": "This job is a copy of the one you replayed.",
     "paused": "Paused. Running jobs finish.",
     "resumed": "Resumed.",

@@ -17,6 +17,7 @@ from windlass.presentation.jobs import options_shown
 from windlass.presentation.text import one_line
 from windlass.store.records import JobFilter
 from windlass.web.http.problems import Invalid, NotFound, Problem
+from windlass.web.pages import signals
 from windlass.web.pages.forms import Form, go, read_form
 from windlass.web.pages.overview import under_way
 from windlass.web.pages.rendering import link, principal_of, render
@@ -70,14 +71,20 @@ async def listing(service: Service, request: Request) -> Response:
 
 async def one(service: Service, request: Request) -> Response:
     """Everything about a job."""
-    job = await service.jobs.get(principal_of(request), found_id(request.path_params["id"]))
-    return render(request, "job.html", section="jobs", job=job, options=options_shown(job), died=died)
+    id = found_id(request.path_params["id"])
+    job = await service.jobs.get(principal_of(request), id)
+    waits = await signals.shown_on(service, request, id) if job.state == State.SCHEDULED else []
+    return render(
+        request, "job.html", section="jobs", job=job, waits=waits, options=options_shown(job), died=died
+    )
 
 
 async def act_on_one(service: Service, request: Request) -> Response:
     """Retry, cancel, delete, change or replay a job."""
     principal, id, form = principal_of(request), found_id(request.path_params["id"]), await read_form(request)
     here = f"/jobs/{id}"
+    if form.text("do") == "signal":
+        return await signals.answer(service, request, id, form)
     if form.text("do") == "replay":
         receipt = await service.jobs.replay(principal, id)
         return go(

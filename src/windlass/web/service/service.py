@@ -24,6 +24,7 @@ from windlass.web.service.overview import Overviews
 from windlass.web.service.parents import Parents
 from windlass.web.service.queues import Queues
 from windlass.web.service.schedules import Schedules
+from windlass.web.service.signals import Signals
 from windlass.web.service.store_access import StoreAccess
 from windlass.web.service.store_health import StoreHealth
 from windlass.web.service.streams import Streams
@@ -48,6 +49,7 @@ class Service:
         self.parents: Final = Parents(self.store, self.audit)
         self.schedules: Final = Schedules(app, self.store, self.audit)
         self.budgets: Final = Budgets(self.store, self.audit)
+        self.signals: Final = Signals(app, self.store, self.audit)
         self.workers: Final = Workers(self.store)
         self.events: Final = Events(self.store)
         self.measures: Final = Measures(self.store)

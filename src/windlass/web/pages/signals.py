@@ -1,0 +1,45 @@
+"""Jobs that wait for a signal, and the forms that answer them [W2]."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from windlass.presentation.signals import WrongField, fields_shown, read_fields
+from windlass.web.http.problems import Conflict, Invalid
+from windlass.web.pages.forms import Form, go
+from windlass.web.pages.rendering import principal_of, render
+from windlass.web.service.service import Service
+
+LISTED = 50
+
+
+async def listing(service: Service, request: Request) -> Response:
+    """Who waits for what since when."""
+    query = request.query_params
+    signal, cursor = query.get("signal", "").strip()[:100] or None, query.get("cursor") or None
+    found = await service.signals.waits(principal_of(request), LISTED, cursor, signal)
+    more = found[-1].cursor if len(found) == LISTED else None
+    return render(request, "waits.html", section="waits", waits=found, more=more, signal=signal)
+
+
+async def shown_on(service: Service, request: Request, job: int) -> list[dict[str, Any]]:
+    """What a job waits for, with the fields of the form that answers it."""
+    found = await service.signals.waits(principal_of(request), LISTED, job=job)
+    return [{"wait": wait, "fields": fields_shown(wait)} for wait in found]
+
+
+async def answer(service: Service, request: Request, job: int, form: Form) -> Response:
+    """Send what was filled in."""
+    principal, name = principal_of(request), form.text("signal")
+    found = await service.signals.waits(principal, 1, signal=name, job=job)
+    if not found:
+        raise Conflict(f"job {job} does not wait for this signal any more; somebody may have answered it")
+    try:
+        value = read_fields(found[0], form.text)
+    except WrongField as wrong:
+        raise Invalid(str(wrong), "value") from None
+    await service.signals.send(principal, job, name, value)
+    return go(request, f"/jobs/{job}", "signalled")
