@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from windlass.errors import WindlassError
     from windlass.handles.budget import Budget
     from windlass.handles.events import StreamEvent
+    from windlass.handles.group import Group
     from windlass.handles.job import Job
     from windlass.handles.parent import Parent
     from windlass.handles.progress import JobProgress
@@ -51,6 +52,7 @@ __all__ = [
     "Context",
     "Cost",
     "Dead",
+    "Group",
     "Items",
     "Job",
     "JobProgress",
@@ -87,6 +89,7 @@ _HOMES: Final = {
     "errors": ("WindlassError",),
     "handles.budget": ("Budget",),
     "handles.events": ("StreamEvent",),
+    "handles.group": ("Group",),
     "handles.job": ("Job",),
     "handles.parent": ("Parent",),
     "handles.progress": ("JobProgress",),

@@ -25,6 +25,7 @@ from windlass.core.routing import Routes
 from windlass.core.states import State
 from windlass.errors import ConfigurationError
 from windlass.handles.bulk import Jobs, job_filter
+from windlass.handles.group import GROUP, Group, end_of_group
 from windlass.handles.job import Job, SignalAnswer
 from windlass.handles.parent import Parent
 from windlass.handles.queue import Queue, TaskSettings
@@ -35,7 +36,7 @@ from windlass.running.store_handle import StoreHandle
 from windlass.settings import Settings, SettingsInCode, load
 from windlass.store.factory import POSTGRES, describe, is_in_memory, kind_of, make_store
 from windlass.store.protocol import Store
-from windlass.store.records import JobChange, JobRecord, Migration, QueueRecord
+from windlass.store.records import JobChange, JobRecord, Migration, QueueRecord, Receipt
 from windlass.tasks import builtin
 from windlass.tasks.changes import read_change
 from windlass.tasks.gaps import RECONCILE, reconciler
@@ -90,6 +91,7 @@ class Windlass(_Registry):
         self._built: Producer | None = None
         self.task(name=builtin.ECHO)(builtin.echo)
         self.task(name=RECONCILE)(reconciler(self))
+        self.task(name=GROUP)(builtin.group_ender(self))
 
     def __repr__(self) -> str:
         """Where its jobs are, without password."""
@@ -142,6 +144,22 @@ class Windlass(_Registry):
 
     def _read_change(self, record: JobRecord, given: Mapping[str, Any]) -> JobChange:
         return read_change(self, record, given)
+
+    def open_group(self, name: str = "group", *, queue: str = "default") -> Group:
+        """Open a group of jobs, which are waited for, counted and cancelled together [W4]. Whoever serves
+        `queue` ends it, with a small job of the task `windlass.group`."""
+        return Group(self, *self._opened(self._producer.send([end_of_group(name, queue)])))
+
+    async def aopen_group(self, name: str = "group", *, queue: str = "default") -> Group:
+        """Open a group of jobs; see `open_group`."""
+        return Group(self, *self._opened(await self._producer.asend([end_of_group(name, queue)])))
+
+    def _opened(self, receipts: Sequence[Receipt]) -> tuple[int, Receipt]:
+        return receipts[0].id, receipts[0]
+
+    def group(self, id: int | str) -> Group:
+        """The handle of a group of jobs, from its id."""
+        return Group(self, int(id))
 
     def parent(self, id: int | str) -> Parent:
         """The handle of a job that was split into parts, from its id."""

@@ -26,6 +26,7 @@ WindlassError
 ├── DrainTimeout                a queue still has jobs that are ready or running [K11]
 ├── JobFailed                   the awaited job ended dead or cancelled
 ├── ResultInvalid               the kept result does not fit the task's return annotation
+├── GroupClosed                 a group takes no more jobs [W4]
 ├── StepChanged                 a saved step was made by other code than the one that asks for it [W1]
 ├── SignalRefused               the job takes no signal, or not this one [W2]
 ├── WaitTimedOut                the signal that a job waited for did not come in time [W2]
@@ -203,6 +204,11 @@ class JobFailed(WindlassError):
 class ResultInvalid(WindlassError):
     """The job has succeeded, and what it returned is not what its task's return annotation says. The value is
     kept: `job.record().result` has it as JSON does."""
+
+
+class GroupClosed(WindlassError):
+    """The group takes no more jobs: it was closed, or its end was cancelled, retried or has come [W4]. Open
+    another one."""
 
 
 class StepChanged(WindlassError):

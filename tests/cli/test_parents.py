@@ -15,7 +15,7 @@ from tests.cli.test_top import drain
 from tests.conformance.kit import Rig, failure
 from windlass.cli.output import LINES, MARKS, bar, strip
 from windlass.core.states import Kind, State
-from windlass.store.records import Checkpoint
+from windlass.store.records import Checkpoint, NewJob, Options
 
 Made = Callable[[Rig], Awaitable[int]]
 
@@ -366,3 +366,24 @@ def test_p10_of_many_parts_a_cell_shows_the_worst() -> None:
 )
 def test_a_bar_is_full_only_at_the_end(fraction: float, shown: str) -> None:
     assert bar(fraction, 4).plain == shown
+
+
+# -- groups -------------------------------------------------------------------------------------------------
+
+
+async def group_of_two(rig: Rig) -> int:
+    """An open group of two jobs."""
+    end = NewJob(task="end", payload="{}", options=Options(group_end=True, otherwise="run"))
+    (group,) = await rig.store.enqueue([end])
+    await rig.store.enqueue_in_group(group.id, [NewJob(task="t", payload="{}")] * 2)
+    return group.id
+
+
+def test_w4_a_group_is_shown_closed_and_cancelled(desk: Desk) -> None:
+    id = made(desk, group_of_two)
+    assert "2 jobs: 2 ready" in desk.run("group", "show", id).stdout
+    assert json.loads(desk.run("group", "show", id, "--json").stdout)["group"]["counts"] == {"ready": 2}
+    assert "closed" in desk.run("group", "close", id).stdout
+    assert "was not open" in desk.run("group", "close", id).stdout
+    assert "cancelled, with 2 jobs" in desk.run("group", "cancel", id).stdout
+    assert "there is no group" in desk.refused("group", "show", UNKNOWN)

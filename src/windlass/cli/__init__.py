@@ -30,6 +30,7 @@ VERBS: Final = {
     "enqueue": ("enqueue", "Enqueue a job by the name of its task."),
     "events": ("events", "List what happened lately."),
     "gates": ("flow", "List gates with held jobs: keys, limits, ordering, budgets."),
+    "group": ("parents", "Show, close and cancel groups of jobs."),
     "job": ("jobs", "Show, follow, signal, retry, cancel, replay jobs, by id."),
     "jobs": ("jobs", "List jobs."),
     "maintain": ("maintain", "Run one of the coordinator's duties by hand."),

@@ -1,4 +1,5 @@
-"""The verbs about parents: parents lists them; parent shows, watches, steers single ones [P8] [P9] [P10]."""
+"""The verbs about jobs that are made of others. parents lists those with parts; parent shows, watches, steers
+single ones [P8] [P9] [P10]; group shows, closes and cancels groups [W4]."""
 
 from __future__ import annotations
 
@@ -18,7 +19,9 @@ from windlass.cli.parent_watch import watch_parent
 from windlass.cli.target import Target
 from windlass.core.counts import plural
 from windlass.core.states import FINISHED, State
+from windlass.handles.group import cancel_group
 from windlass.presentation import audit
+from windlass.presentation.groups import GroupShape, counts_in_words, group_of
 from windlass.presentation.parents import ParentShape, PartShape
 from windlass.presentation.retries import RetryingShape, retrying_of
 from windlass.presentation.text import parts_at_a_time
@@ -167,3 +170,54 @@ def cancel(target: Target, id: int, as_json: bool) -> None:
 
 def _follow(id: int) -> str:
     return f"follow it with `windlass parent show {id} --watch`"
+
+
+@click.group()
+def group() -> None:
+    """Show, close and cancel groups of jobs, by the id of the job that ends them."""
+
+
+@group.command("show")
+@_id
+@with_json
+def show_group(target: Target, id: int, as_json: bool) -> None:
+    """Show how the jobs of a group stand."""
+    shape = target.run(lambda store: _find_group(store, id))
+    reason = f"; {shape.reason}" if shape.reason else ""
+    print_answer(as_json, {"group": shape}, f"{id} is {shape.state}{reason}: {counts_in_words(shape.counts)}")
+
+
+@group.command("close")
+@_id
+@with_json
+def close_group_(target: Target, id: int, as_json: bool) -> None:
+    """Let a group take no more jobs: it ends with the last of those it has."""
+
+    async def work(store: Store) -> bool:
+        await _find_group(store, id)
+        return await store.close_group(id)
+
+    closed = target.act(work, lambda done: [audit.AuditEntry("closed its group", job=id)] if done else [])
+    print_answer(as_json, {"closed": closed}, f"{id} {'closed' if closed else 'was not open'}")
+
+
+@group.command("cancel")
+@_id
+@with_json
+def cancel_group_(target: Target, id: int, as_json: bool) -> None:
+    """Cancel a group and those of its jobs that have not ended."""
+
+    async def work(store: Store) -> int:
+        await _find_group(store, id)
+        return len(await cancel_group(store, id))
+
+    cancelled = target.act(work, lambda _: [audit.AuditEntry("cancelled its group", job=id)])
+    print_answer(as_json, {"cancelled": cancelled}, f"{id} cancelled, with {plural(cancelled, 'job')}")
+
+
+async def _find_group(store: Store, id: int) -> GroupShape:
+    end = await store.job(id)
+    found = None if end is None else await group_of(store, end)
+    if found is None:
+        raise click.ClickException(f"there is no group {id}: no job of this id ends one, or it is gone")
+    return found

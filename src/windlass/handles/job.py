@@ -270,6 +270,10 @@ class Job(Generic[R_co]):
                 f"job {self.id} is a part of parent {record.options.part.parent} and means nothing without "
                 "it; redrive the parent, or replay it as a whole"
             )
+        if record.options.group_end:
+            raise EnqueueError(
+                f"job {self.id} ends a group and means nothing without its jobs; retry it, or open another"
+            )
         options = msgspec.structs.replace(
             record.options, unique_key=None, unknown_since=None, expires_at=None, replay_of=self.id, after=()
         )

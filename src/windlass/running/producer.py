@@ -26,24 +26,28 @@ class Producer:
         self._hooks = hooks
         self._queues = PublishedQueues()
 
-    def send(self, jobs: Sequence[NewJob], connection: Any = None) -> list[Receipt]:
-        """Add jobs, all or none, from any thread."""
+    def send(
+        self, jobs: Sequence[NewJob], connection: Any = None, *, group: int | None = None
+    ) -> list[Receipt]:
+        """Add jobs, all or none, from any thread; to a group, where one is given."""
         if not jobs:
             return []
         if not self._hooks.enqueue:
-            return self._send(jobs, connection)
+            return self._send(jobs, connection, group)
         with self._hooks.sending(jobs) as sending:
-            sending.receipts = receipts = self._send(sending.jobs, connection)
+            sending.receipts = receipts = self._send(sending.jobs, connection, group)
         return receipts
 
-    async def asend(self, jobs: Sequence[NewJob], connection: Any = None) -> list[Receipt]:
-        """Add jobs, all or none, from any loop."""
+    async def asend(
+        self, jobs: Sequence[NewJob], connection: Any = None, *, group: int | None = None
+    ) -> list[Receipt]:
+        """Add jobs, all or none, from any loop; to a group, where one is given."""
         if not jobs:
             return []
         if not self._hooks.enqueue:
-            return await self._put(jobs, connection)
+            return await self._put(jobs, connection, group)
         with self._hooks.sending(jobs) as sending:
-            sending.receipts = receipts = await self._put(sending.jobs, connection)
+            sending.receipts = receipts = await self._put(sending.jobs, connection, group)
         return receipts
 
     def queue_of(self, task: str, connection: Any = None) -> str:
@@ -68,7 +72,9 @@ class Producer:
 
         return await apublished_queue(connection, self._schema, task)
 
-    def _send(self, jobs: Sequence[NewJob], connection: Any) -> list[Receipt]:
+    def _send(self, jobs: Sequence[NewJob], connection: Any, group: int | None) -> list[Receipt]:
+        if group is not None:
+            return self.store_handle.call(lambda store: store.enqueue_in_group(group, jobs))
         if connection is None:
             return self.store_handle.call(lambda store: store.enqueue(jobs))
         if not self._on_postgres:
@@ -77,7 +83,9 @@ class Producer:
 
         return send(connection, self._schema, jobs)
 
-    async def _put(self, jobs: Sequence[NewJob], connection: Any) -> list[Receipt]:
+    async def _put(self, jobs: Sequence[NewJob], connection: Any, group: int | None) -> list[Receipt]:
+        if group is not None:
+            return await self.store_handle.acall(lambda store: store.enqueue_in_group(group, jobs))
         if connection is None:
             return await self.store_handle.acall(lambda store: store.enqueue(jobs))
         if not self._on_postgres:

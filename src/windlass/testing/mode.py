@@ -144,11 +144,13 @@ class _Memory(Producer):
     async def _apublished(self, task: str, connection: Any) -> str | None:
         return self._published(task, connection)
 
-    def _send(self, jobs: Sequence[NewJob], connection: Any) -> list[Receipt]:
+    def _send(self, jobs: Sequence[NewJob], connection: Any, group: int | None) -> list[Receipt]:
+        if group is not None:
+            return self.store_handle.call_here(lambda store: store.enqueue_in_group(group, jobs))
         return self.store_handle.call_here(lambda store: store.enqueue(jobs))
 
-    async def _put(self, jobs: Sequence[NewJob], connection: Any) -> list[Receipt]:
-        return self._send(jobs, connection)
+    async def _put(self, jobs: Sequence[NewJob], connection: Any, group: int | None) -> list[Receipt]:
+        return self._send(jobs, connection, group)
 
     def signal(self, job: int, name: str, value: str, connection: Any = None) -> str:
         return self.store_handle.call_here(lambda store: store.signal(job, name, value))
@@ -164,13 +166,17 @@ class _Inline(_Memory):
         super().__init__(app, store_handle)
         self._app = app
 
-    def send(self, jobs: Sequence[NewJob], connection: Any = None) -> list[Receipt]:
-        receipts = super().send(jobs)
+    def send(
+        self, jobs: Sequence[NewJob], connection: Any = None, *, group: int | None = None
+    ) -> list[Receipt]:
+        receipts = super().send(jobs, group=group)
         self._run_now()
         return receipts
 
-    async def asend(self, jobs: Sequence[NewJob], connection: Any = None) -> list[Receipt]:
-        receipts = await super().asend(jobs)
+    async def asend(
+        self, jobs: Sequence[NewJob], connection: Any = None, *, group: int | None = None
+    ) -> list[Receipt]:
+        receipts = await super().asend(jobs, group=group)
         await self._run()
         return receipts
 

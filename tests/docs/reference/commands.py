@@ -14,7 +14,7 @@ GROUPS: Final = {
     "Working": ("worker", "enqueue", "reconcile"),
     "Looking": ("top", "queues", "workers", "jobs", "waits", "parents", "tasks", "budgets", "gates",
                 "watermarks", "events", "doctor", "web"),
-    "ClusterView": ("queue", "job", "dead", "parent", "task", "budget", "schedules"),
+    "ClusterView": ("queue", "job", "dead", "parent", "group", "task", "budget", "schedules"),
     "The store": ("migrate", "sql", "maintain", "backup", "copy"),
     "Trying": ("demo",),
 }  # fmt: skip

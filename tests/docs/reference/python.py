@@ -29,7 +29,7 @@ MODULES: Final = (
 CONTRIB: Final = "windlass.contrib"
 GROUPS: Final = {
     "The app and its tasks": ("Windlass", "Task", "Retry", "Priority", "Budget", "Cost", "Queue"),
-    "Jobs": ("Job", "result_of", "results_of", "JobProgress", "StreamEvent", "Parent", "State"),
+    "Jobs": ("Job", "result_of", "results_of", "JobProgress", "StreamEvent", "Parent", "Group", "State"),
     "Inside a handler": ("Context", "current_context", "Part"),
     "What a handler may raise": ("Snooze", "Throttled", "Dead", "SourceGone", "Cancelled"),
     "Splitters": ("NDJSON", "Ranges", "Shards", "Items", "planner"),

@@ -11,7 +11,11 @@ def follow(tables: Tables, now: float) -> None:
     """Bring jobs up to date with those they come after, which is the last step of every operation [W4]."""
     while any(_bring_up_to_date(tables, job, now) for job in [job for job in tables.deferred if job.after]):
         pass  # the end of one may be the end of the next
-    free = [job for job in tables.deferred if job.options.after and not job.after and job.run_at is None]
+    free = [
+        job
+        for job in tables.deferred
+        if (job.options.after or job.options.group_end) and not job.after and job.run_at is None
+    ]
     for job in sorted(free, key=lambda job: job.id):
         tables.offer(job, now, turn=True)
 

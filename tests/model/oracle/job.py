@@ -75,6 +75,8 @@ class Job:
     """What it had saved when it ended."""
     after: tuple[int, ...] = ()
     """Jobs that it still waits for [P12]."""
+    members: list[int] = field(default_factory=list)
+    """The jobs of the group that it ends [W4]."""
     gate: str | None = None
     """The gate in whose line it stands."""
     passes: dict[str, int] = field(default_factory=dict)
@@ -147,6 +149,8 @@ class Job:
         """The reason of a job that waits for others."""
         if not self.after:
             return None
+        if self.id in self.after:
+            return "its group is open for more jobs"
         first, others = min(self.after), len(set(self.after)) - 1
         rest = f" and {plural(others, 'other')}" if others else ""
         return f"waits for job {first}{rest}"

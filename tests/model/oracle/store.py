@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.model.oracle.budgets import Budgets
 from tests.model.oracle.changes import Changes
 from tests.model.oracle.cluster import Cluster, Governors
+from tests.model.oracle.groups import Groups
 from tests.model.oracle.lines import Lines
 from tests.model.oracle.measures import Measuring
 from tests.model.oracle.parents import Parents
@@ -18,7 +19,19 @@ VERSION = 1
 
 
 class OracleStore(
-    Schedules, Workers, Parents, Upkeep, Queues, Tasks, Changes, Cluster, Budgets, Governors, Lines, Measuring
+    Schedules,
+    Workers,
+    Parents,
+    Groups,
+    Upkeep,
+    Queues,
+    Tasks,
+    Changes,
+    Cluster,
+    Budgets,
+    Governors,
+    Lines,
+    Measuring,
 ):
     """A store that lives and dies with its process. It honours the whole contract but durability."""
 

@@ -205,7 +205,7 @@ class Tables:
         """Create a job where it belongs; it takes its unique key, which must be free."""
         lane = self.lane(new.queue, new.priority)
         run_at = now + new.delay if new.delay is not None else new.run_at
-        later = bool(new.options.after) or (run_at is not None and run_at > now)
+        later = bool(new.options.after) or new.options.group_end or (run_at is not None and run_at > now)
         aside = later or new.options.fair_key is not None or bool(gates(self, new))
         number = next(self._numbers)
         seq = next(self._reserved) if aside else lane.draw()
@@ -226,7 +226,7 @@ class Tables:
         if new.options.unique_key is not None:
             self.unique[new.options.unique_key] = job
         if later:
-            job.after = new.options.after
+            job.after = (job.id,) if new.options.group_end else new.options.after
             self.defer(job, State.SCHEDULED, run_at, now)
             return job, "scheduled"
         if aside:

@@ -147,7 +147,10 @@ def is_plain(job: NewJob) -> bool:
         job.delay is None
         and job.run_at is None
         and job.idempotency_key is None
-        and (options is DEFAULT_OPTIONS or (options.unique_key is None and not options.after))
+        and (
+            options is DEFAULT_OPTIONS
+            or (options.unique_key is None and not options.after and not options.group_end)
+        )
     )
 
 

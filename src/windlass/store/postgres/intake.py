@@ -211,6 +211,7 @@ def _may_wait(job: NewJob) -> bool:
         or options.concurrency_key is not None
         or options.task_limit is not None
         or bool(options.after)
+        or options.group_end
     )
 
 

@@ -16,6 +16,7 @@ from windlass.store.postgres.counts import Counts
 from windlass.store.postgres.deferred import Deferred
 from windlass.store.postgres.diagnosis import Diagnosis
 from windlass.store.postgres.durable.change import Changes
+from windlass.store.postgres.durable.groups import Groups
 from windlass.store.postgres.durable.signals import Signals
 from windlass.store.postgres.durable.steps import Steps
 from windlass.store.postgres.durable.streams import Streams
@@ -64,6 +65,7 @@ class PostgresStore:
         self._parents = Parents(self._db, self._limits)
         self._enqueue = Enqueue(self._db, self._limits)
         self._intake = Intake(self._enqueue.send, self._enqueue.send_own)
+        self._groups = Groups(self._db, self._intake.enqueue)
         self._claims = Claims(self._db, self._listener, self._parents, self.settings, head_cache)
         self._outcomes = Outcomes(self._db, self._claims, self._limits, self._parents)
         self._steps = Steps(self._db)
@@ -110,6 +112,11 @@ class PostgresStore:
         self.signal: Final = self._signals.signal
         self.wait_for_signal: Final = self._signals.wait_for_signal
         self.waits: Final = self._signals.waits
+
+        self.enqueue_in_group: Final = self._groups.enqueue_in_group
+        self.close_group: Final = self._groups.close_group
+        self.group_jobs: Final = self._groups.group_jobs
+        self.group_counts: Final = self._groups.group_counts
 
         self.register: Final = self._workers.register
         self.rehearse: Final = self._rehearsal.rehearse

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from windlass.store.protocol.durable import Durable
+from windlass.store.protocol.durable import Durable, Groups
 from windlass.store.protocol.jobs import NOTHING, Claims, Deferred, Enqueue, Outcomes, Parents, Workers
 from windlass.store.protocol.operations import (
     Budgets,
@@ -35,7 +35,7 @@ __all__ = ["NOTHING", "Store"]
 
 
 class Store(
-    Enqueue, Claims, Outcomes, Durable, Workers, Deferred, Parents,
+    Enqueue, Claims, Outcomes, Durable, Groups, Workers, Deferred, Parents,
     Steering, Listing, Limits, Budgets, Schedules, Cluster, Measures, Retention,
     Protocol,
 ):  # fmt: skip

@@ -1,9 +1,9 @@
-"""What a store promises to jobs that go on where they stopped [W1], that wait for signals [W2], and that tell
-how they go [W3]."""
+"""What a store promises to jobs that go on where they stopped [W1], that wait for signals [W2], that tell how
+they go [W3], and that are in groups [W4]."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
@@ -70,3 +70,25 @@ class Durable(Protocol):
         the job has ended or is not there, at most so many seconds. With a timeout of 0 the state is always
         there; of a job that is gone nothing is given then. All that a job emitted is there before it ends,
         and stays for as long as the store shows the job [W3]."""
+
+
+class Groups(Protocol):
+    """Groups of jobs of any tasks and queues [W4]. A group is known by the job that ends it, which has
+    `options.group_end`: it comes after every job that was added, and waits also while the group is open."""
+
+    async def enqueue_in_group(
+        self, group: int, jobs: Sequence[records.NewJob], *, connection: Any = None
+    ) -> list[records.Receipt]:
+        """Enqueue jobs, as `enqueue` does, and add them to a group, all or none. The twin that stands for a
+        job is added in its place. Raises GroupClosed, or JobNotFound where there is no such job."""
+
+    async def close_group(self, group: int) -> bool:
+        """Let a group take no more jobs. Its end is offered when the last of those it has have ended, now if
+        they have. False: it was not open."""
+
+    async def group_jobs(self, group: int, after: int = 0, limit: int = 1000) -> list[int]:
+        """The jobs of a group by their ids, those above `after`."""
+
+    async def group_counts(self, group: int) -> Mapping[str, int]:
+        """How many jobs of a group there are in each state. Those whose retention has passed, and deleted
+        ones, are `gone`."""

@@ -53,6 +53,8 @@ class Options(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Written by the store: set in the jobs of parts and finalizers [P4]."""
     after: tuple[int, ...] = ()
     otherwise: Otherwise = "dead"
+    group_end: bool = False
+    """It ends a group: it comes after all jobs that are added to it, and waits while it is open [W4]."""
     results: dict[str, int | tuple[int, ...]] = {}
     """Arguments that are results of other jobs: by name, or by place from 0, the ids of those jobs [W4]."""
 
@@ -64,6 +66,7 @@ class Options(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
             ordering_key=None,  # the parent keeps the place in the order until all of them have ended [F6]
             after=(),
             chunked=False,
+            group_end=False,
             replay_of=None,
             unknown_since=None,
             expires=None,

@@ -9,7 +9,7 @@ bulk: jobs that nobody waits for cost nothing here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from windlass.errors import JobNotFound
@@ -38,25 +38,47 @@ def require_awaited(tx: Transaction, new: NewJob) -> None:
 
 
 def add_after(tx: Transaction, new: NewJob) -> Receipt:
-    """Create a job that comes after others. Where these have ended already, it does not wait."""
+    """Create a job that comes after others. Where these have ended already, it does not wait. One that ends a
+    group waits for itself while that is open."""
     receipt = tx.inserts.add(new)
     run_at = tx.now + new.delay if new.delay is not None else new.run_at
+    if new.options.group_end:
+        tx.run(_SQL["add"], (receipt.id, receipt.id, None))
+        return receipt
+    waits, failed = await_jobs(tx, receipt.id, new.options.after, run_at)
+    if failed is not None and new.options.otherwise != "run":
+        forget_edges(tx, receipt.id)
+        _give_up(tx, transitions.must_find(tx, receipt.id), *failed)
+    elif not waits:
+        _make_due(tx, transitions.must_find(tx, receipt.id), run_at)
+    return receipt
+
+
+def await_jobs(
+    tx: Transaction, job: int, others: Iterable[int], run_at: float | None = None
+) -> tuple[bool, tuple[int, int | None] | None]:
+    """Let a job wait for those of others that have not ended. Answers whether there are any, and with the
+    first that has not succeeded, and how it ended; None: it is gone."""
     awaited: list[Row] = []
     failed: tuple[int, int | None] | None = None
-    for other in dict.fromkeys(new.options.after):
+    for other in dict.fromkeys(others):
         row = transitions.find(tx, other)
         if row is not None and row.state not in rows.ENDED:
             awaited.append(row)
         elif row is None or row.state != rows.SUCCEEDED:
             failed = failed or (other, row.state if row is not None else None)
-    if failed is not None and new.options.otherwise != "run":
-        _give_up(tx, transitions.must_find(tx, receipt.id), *failed)
-    elif awaited:
-        tx.many(_SQL["add"], ((row.id, receipt.id, run_at) for row in awaited))
-        tx.many(_SQL["bind"], ((row.pos,) for row in awaited))
-    else:
-        _make_due(tx, transitions.must_find(tx, receipt.id), run_at)
-    return receipt
+    tx.many(_SQL["add"], ((row.id, job, run_at) for row in awaited))
+    tx.many(_SQL["bind"], ((row.pos,) for row in awaited))
+    return bool(awaited), failed
+
+
+def close_group(tx: Transaction, group: int) -> bool:
+    """Let a group take no more jobs; where none of them is left, its end goes on. False: it was not open."""
+    if not tx.run(_SQL["close"], (group, group)):
+        return False
+    if tx.one(_SQL["waits"], (encode([group]).decode(),)) is None:
+        _make_due(tx, transitions.must_find(tx, group), None)
+    return True
 
 
 def _note_ends(tx: Transaction, endings: Sequence[Ending]) -> bool:
@@ -68,7 +90,7 @@ def _note_ends(tx: Transaction, endings: Sequence[Ending]) -> bool:
     if not endings or tx.one(_SQL["any"]) is None:
         return False
     for ending in endings:
-        if ending.options.after:
+        if ending.options.after or ending.options.group_end:
             forget_edges(tx, ending.id)
         tx.run(_SQL["ended"], (ending.id, ending.state))
     return True

@@ -136,7 +136,8 @@ def _is_parked(tx: Transaction, key: str) -> bool:
 
 
 def _add(tx: Transaction, new: NewJob) -> Receipt:
-    return deferred.add_after(tx, new) if new.options.after else tx.inserts.add(new)
+    waits = new.options.after or new.options.group_end
+    return deferred.add_after(tx, new) if waits else tx.inserts.add(new)
 
 
 def _holder(tx: Transaction, key: str) -> Row | None:

@@ -156,6 +156,8 @@ def _awaits(connection: apsw.Connection, job: int) -> str | None:
     ((first, count),) = fetch(connection, _SQL["awaited_by"], (job,))
     if not count:
         return None
+    if connection.execute(_SQL["is_open"], (job,)).fetchone():
+        return "its group is open for more jobs"
     others = "" if count == 1 else f" and {count - 1} other{'s' if count > 2 else ''}"
     return f"waits for job {first}{others}"
 

@@ -18,7 +18,7 @@ from windlass.store.records import Expired, Rotation
 from windlass.store.settings import StoreSettings
 from windlass.store.sqlite import parents
 from windlass.store.sqlite.connections.database import Database
-from windlass.store.sqlite.durable import signals, steps, streams
+from windlass.store.sqlite.durable import groups, signals, steps, streams
 from windlass.store.sqlite.flow import limits
 from windlass.store.sqlite.operation.transaction import Transaction
 from windlass.store.sqlite.rows import CANCELLED, DEAD, SUCCEEDED, fetch
@@ -100,6 +100,7 @@ def expire(tx: Transaction, limit: int = 1000) -> Expired:
         streams.expire(tx, limit),
         signals.expire(tx, limit),
         signals.forget_used(tx, limit),
+        groups.expire(tx, limit),
     )
     families, left = _expire_parents(tx, limit)
     more = left or max(dead, keys, workers, families, *forgotten) >= limit

@@ -103,7 +103,7 @@ def _retry(tx: Transaction, row: Row | None) -> RetryAnswer:
         row.attempt = 1
     elif row.state not in rows.DEFERRED:
         return "unchanged"
-    elif row.options.after:
+    elif row.options.after or row.options.group_end:
         deferred.forget_edges(tx, row.id)
     transitions.offer(tx, row)
     return "retried"

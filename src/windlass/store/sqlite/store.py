@@ -41,7 +41,7 @@ from windlass.store.sqlite import (
 from windlass.store.sqlite import enqueue as enqueuing
 from windlass.store.sqlite.connections.database import Database
 from windlass.store.sqlite.durable import change as changing
-from windlass.store.sqlite.durable import signals, streams, waiting
+from windlass.store.sqlite.durable import groups, signals, streams, waiting
 from windlass.store.sqlite.durable import steps as durable_steps
 from windlass.store.sqlite.flow import budgets, limits, waiting_lists
 from windlass.store.sqlite.operation.transaction import Transaction
@@ -135,7 +135,11 @@ class SQLiteStore:
     async def enqueue(
         self, jobs: Sequence[records.NewJob], *, connection: Any = None
     ) -> list[records.Receipt]:
-        write = lambda tx: enqueuing.enqueue(tx, jobs)  # noqa: E731
+        return await self._enqueue(lambda tx: enqueuing.enqueue(tx, jobs), connection)
+
+    async def _enqueue(
+        self, write: Callable[[Transaction], list[records.Receipt] | Refused], connection: Any
+    ) -> list[records.Receipt]:
         if connection is not None:
             answer = self.database.join(connection, write)
         else:
@@ -264,6 +268,17 @@ class SQLiteStore:
         if found is not None:
             return found
         return await self.database.read(lambda connection: streams.read(connection, job, after))
+
+    # -- groups -----------------------------------------------------------------------------------------
+
+    async def enqueue_in_group(
+        self, group: int, jobs: Sequence[records.NewJob], *, connection: Any = None
+    ) -> list[records.Receipt]:
+        return await self._enqueue(lambda tx: groups.enqueue_in(tx, group, jobs), connection)
+
+    close_group: Final = _write(deferred.close_group)
+    group_jobs: Final = _read(groups.jobs)
+    group_counts: Final = _read(groups.counts)
 
     # -- deferred jobs ----------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from windlass.web.api.budgets import budgets
 from windlass.web.api.bulk import bulk
 from windlass.web.api.endpoint import Call, Endpoint, read_body, read_query
+from windlass.web.api.groups import groups
 from windlass.web.api.jobs import jobs
 from windlass.web.api.overview import overview
 from windlass.web.api.parents import parents
@@ -29,6 +30,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *bulk,
     *queues,
     *parents,
+    *groups,
     *schedules,
     *signals,
     *budgets,

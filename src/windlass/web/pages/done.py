@@ -37,6 +37,7 @@ _PLAIN: Final = {
     "changed": "Changed. It takes effect everywhere within two seconds.",
     "fired": "The schedule fired and enqueued this job.",
     "skipped": "The schedule fired, but its job was not enqueued: its unique key is parked.",
+    "closed": "Closed. The group ends with the last of its jobs.",
     "removed": "Removed.",
     "added": "Added. It fires from its next time on, and survives deploys.",
     "reverted": "It is as the code declares it again.",

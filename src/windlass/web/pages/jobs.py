@@ -93,6 +93,11 @@ async def act_on_one(service: Service, request: Request) -> Response:
     if form.text("do") == "change":
         done = await service.jobs.change(principal, id, _changes(form)) == "changed"
         return go(request, here, "changed" if done else "none", 1 if done else None)
+    if form.text("do") == "close_group":
+        closed = await service.groups.close(principal, id)
+        return go(request, here, "closed" if closed else "none")
+    if form.text("do") == "cancel_group":
+        return go(request, here, "cancelled", await service.groups.cancel(principal, id) + 1)
     do = verb_named(form.text("do"))
     answers = await service.jobs.act(principal, do, [id])
     if answers[str(id)] == "not_found":

@@ -13,6 +13,7 @@ from windlass.errors import EnqueueError, JobNotFound
 from windlass.handles import bulk as walks
 from windlass.handles.bulk import Verb
 from windlass.presentation import audit
+from windlass.presentation.groups import group_of
 from windlass.presentation.jobs import CausesShape, causes_shape, job_fields, labels_of, unwrap, wrap
 from windlass.presentation.parents import ParentShape
 from windlass.presentation.retries import retrying_of
@@ -121,6 +122,7 @@ class Jobs(Actions):
             deadline=None if began is None else iso(began + limit),
             timeline=timeline(record, events, label),
             parent=parent,
+            group=await self._store.ask(lambda store: group_of(store, record)),
         )
 
     # -- actions ----------------------------------------------------------------------------------------

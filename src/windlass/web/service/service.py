@@ -18,6 +18,7 @@ from windlass.web.service.budgets import Budgets
 from windlass.web.service.bulk import BulkOperations
 from windlass.web.service.events import Events
 from windlass.web.service.findings import Findings
+from windlass.web.service.groups import Groups
 from windlass.web.service.jobs import Jobs
 from windlass.web.service.measures import Measures
 from windlass.web.service.overview import Overviews
@@ -47,6 +48,7 @@ class Service:
         self.streams: Final = Streams(self.store)
         self.bulk: Final = BulkOperations(self.store, self.audit)
         self.parents: Final = Parents(self.store, self.audit)
+        self.groups: Final = Groups(self.store, self.audit)
         self.schedules: Final = Schedules(app, self.store, self.audit)
         self.budgets: Final = Budgets(self.store, self.audit)
         self.signals: Final = Signals(app, self.store, self.audit)

@@ -10,6 +10,7 @@ import msgspec
 
 from windlass.presentation.events import EventShape
 from windlass.presentation.flow import BudgetShape, QueueShape, ScheduleShape, WorkerShape
+from windlass.presentation.groups import GroupShape
 from windlass.presentation.jobs import JobShape
 from windlass.presentation.parents import ParentShape, PartShape
 from windlass.store.fields import TaskRecord
@@ -167,6 +168,8 @@ class JobView(JobShape, frozen=True, kw_only=True):
     """Its events, the earliest first."""
     parent: ParentShape | None
     """The job as a parent, where it was split. If it is a part, see `part`."""
+    group: GroupShape | None
+    """The group that it ends."""
 
 
 class BusyShape(msgspec.Struct, frozen=True):

@@ -46,6 +46,7 @@ PRODUCES = {
     "enqueue", "enqueue_many", "enqueue_mixed", "enqueue_one", "check_call_load", "lock_keys", "pressure_of",
     "statuses_of", "note_refused", "change_pressure", "take_tokens", "give_tokens", "lease_tokens",
     "settle_tokens", "published_queue", "send_signal", "signal",
+    "add_to_group", "close_group",
 }  # fmt: skip
 READS = {
     "block_seconds", "bucket_ceiling",

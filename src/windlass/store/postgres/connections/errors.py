@@ -27,6 +27,7 @@ BY_CODE: Final[dict[str, type[errors.WindlassError]]] = {
     "WL009": errors.TermLost,
     "WL010": errors.JobNotFound,
     "WL013": errors.StoreUnavailable,
+    "WL024": errors.GroupClosed,
     READ_ONLY: errors.StoreReadOnly,
     "42501": errors.StoreForbidden,
     "53100": errors.StoreFull,

@@ -6,7 +6,7 @@
 --   workers     worker, worker_life, worker_beat, checkpoint, step, cancel_request; leader, slot, chore
 --   streams     stream, stream_watch, stream_look
 --   signals     wait, signal, signal_note, signal_look, signal_once
---   deferred    deferred and its watermark, expiry, after_edge, after_due, ended_otherwise, dead
+--   deferred    deferred and its watermark, expiry, group_job, after_edge, after_due, ended_otherwise, dead
 --   keys        unique_key, unsettled, key_death, idempotency
 --   limits      held, ring, pass, and what is known of gates; open_claim, limited_queue, uncounted_task
 --   budgets     budget, bucket, governor, observed
@@ -511,7 +511,15 @@ CREATE TABLE windlass.deferred_left (
     id bigint PRIMARY KEY
 );
 
--- A job waits for those that it comes after: an edge for each. Whoever ends a job serves its edges in the
+-- The jobs of groups [W4], by the job that ends the group. Only added to.
+CREATE TABLE windlass.group_job (
+    group_end bigint NOT NULL,
+    job       bigint NOT NULL,
+    PRIMARY KEY (group_end, job)
+);
+
+-- A job waits for those that it comes after: an edge for each. One that waits for itself ends a group that is
+-- open. Whoever ends a job serves its edges in the
 -- same transaction, or notes the end in after_due for follow. fresh: the job may have ended just before
 -- others could see the edge, so that nobody served it: follow looks once, when whoever might have missed it
 -- is done. + 0 keeps each index for the column that it begins with: while the table is thought to be small,

@@ -253,6 +253,7 @@ DECLARE
     v_marks  bigint;
     v_steps  int;
     v_stream int;
+    v_groups int;
 BEGIN
     WITH old AS (
         SELECT d.id FROM windlass.queue q
@@ -335,9 +336,10 @@ BEGIN
     DELETE FROM windlass.signal_once o
      WHERE o.token = ANY (ARRAY(SELECT x.token FROM windlass.signal_once x WHERE x.until < windlass.now()
                                  ORDER BY x.until LIMIT p_limit));
+    v_groups := windlass.expire_groups(p_limit);
     PERFORM setval('windlass.awaited'::regclass, 0, true);
     more := greatest(dead, keys, workers, parents, v_parts, v_notes, v_saved, v_full, v_deaths,
-                     v_marks, v_steps, v_stream) >= p_limit;
+                     v_marks, v_steps, v_stream, v_groups) >= p_limit;
 END $$;
 
 -- ==== Statements that the store sends ====

@@ -171,7 +171,7 @@ END $$;
 
 -- How the jobs that a new one comes after stand, by their ids; refuses one that is not there [P12]. p_known:
 -- one that is gone has gone since.
--- Callers: enqueue_one, import_rows, waits_of. May call: worker. Lock: ACCESS SHARE on claim, as in finish,
+-- Callers: enqueue_one, import_rows, waits_of, add_to_group. May call: worker. Lock: ACCESS SHARE on claim, as in finish,
 -- so that the snapshot that looks for them is younger than any rotation that moved them.
 CREATE OR REPLACE FUNCTION windlass.check_after(p_after bigint[], p_known boolean)
 RETURNS TABLE (on_job bigint, state text)
@@ -221,7 +221,8 @@ END $$;
 
 -- Lets new jobs wait for those that they come after and that have not succeeded. One of these that has failed
 -- or is gone is for follow to see to, and so is one that may end at this very moment.
--- Callers: enqueue_one, enqueue_mixed, import_rows. May call: worker. Lock: none: it only adds rows.
+-- Callers: enqueue_one, enqueue_mixed, import_rows, add_to_group. May call: worker. Lock: none: it only adds
+-- rows.
 -- By edge: the place of the job among p_jobs, the job it comes after, how that one stands. Jobs that did not
 -- go the way of those that wait are left out.
 CREATE OR REPLACE FUNCTION windlass.add_edges(

@@ -339,10 +339,12 @@ BEGIN
                                 AND (row_number() OVER (PARTITION BY u.own ORDER BY u.i) > 1
                                      OR NOT EXISTS (SELECT FROM windlass.unique_key x
                                                      WHERE x.key = u.own AND x.job = 0 OFFSET 0))
+                             OR u.options LIKE '%"group_end"%'
                         THEN 'alone' WHEN u.waits THEN 'after'
                         WHEN t.at > v_now THEN 'later' ELSE 'now' END AS way
-              FROM unnest(p_delays, p_run_ats, p_keys, v_unique, p_automatic, a.waits) WITH ORDINALITY
-                AS u (delay, run_at, key, own, automatic, waits, i)
+              FROM unnest(p_delays, p_run_ats, p_keys, v_unique, p_automatic, p_options,
+                          a.waits) WITH ORDINALITY
+                AS u (delay, run_at, key, own, automatic, options, waits, i)
              CROSS JOIN LATERAL (SELECT coalesce(u.run_at, v_now + make_interval(secs => u.delay)) AS at) AS t
              ORDER BY u.i OFFSET 0) AS w;
     IF v_expires THEN

@@ -82,13 +82,18 @@ BEGIN
     END IF;
     v_lane := windlass.lane_for(p_queue, p_priority);
     v_gate := windlass.next_gate(job, p_queue, p_task, p_options::json);
-    IF v_after IS NOT NULL THEN
+    IF v_after IS NOT NULL OR p_options::json ->> 'group_end' = 'true' THEN
         INSERT INTO windlass.deferred (id, run_at, not_before, enqueued_at, queue, priority, task, payload,
                                        options, replaces)
         VALUES (job, 'infinity', v_run_at, v_now, p_queue, p_priority, p_task, p_payload::json,
                 p_options::json, v_replaces);
-        PERFORM windlass.add_edges(array_fill(1, ARRAY[cardinality(v_after)]), v_after, v_states, ARRAY[job],
-                                   ARRAY['after']);
+        IF v_after IS NOT NULL THEN
+            PERFORM windlass.add_edges(array_fill(1, ARRAY[cardinality(v_after)]), v_after, v_states,
+                                       ARRAY[job], ARRAY['after']);
+        END IF;
+        -- A job that waits for itself ends a group that is open: see close_group.
+        INSERT INTO windlass.after_edge (job, on_job, fresh)
+        SELECT enqueue_one.job, enqueue_one.job, false WHERE p_options::json ->> 'group_end' = 'true';
         status := coalesce(status, 'scheduled');
     ELSIF v_run_at > v_now OR v_replaces IS NOT NULL OR v_lane IS NULL THEN
         INSERT INTO windlass.deferred (id, run_at, enqueued_at, queue, priority, task, payload, options,
@@ -159,6 +164,7 @@ DECLARE
           OR o ->> 'replay_of' !~ '^[1-9][0-9]{0,18}$'
              OR (o ->> 'replay_of')::numeric > 9223372036854775807 THEN 'replay_of: the id of a job'
         WHEN jsonb_typeof(o -> 'chunked') <> 'boolean' THEN 'chunked: true or false'
+        WHEN jsonb_typeof(o -> 'group_end') <> 'boolean' THEN 'group_end: true or false'
         WHEN jsonb_typeof(o -> 'task_limit') NOT IN ('number', 'null')
           OR o ->> 'task_limit' !~ '^[1-9][0-9]{0,8}$'
              THEN 'task_limit: a whole number from 1 to 999,999,999'

@@ -73,9 +73,10 @@ $$;
 -- Where a job is: its state as users know it, and its attempt. No row: there is no such job. The one function
 -- that knows.
 -- Callers: check_after, follow, look_at_fresh, part_runs, read_stream, expire_steps, expire_signals,
--- expire_streams, send_signal, the view job_part. May call: worker, reader. Lock: none; who acts on it has
--- locked claim in ACCESS SHARE mode before, as in finish. On its way from one place to the next a job is in
--- exactly one of them in any snapshot, hence one statement.
+-- expire_streams, expire_groups, send_signal, add_to_group, the view job_part, the store's results and
+-- group_counts. May call: worker, reader. Lock: none; who acts on it has locked claim in ACCESS SHARE mode
+-- before, as in finish. On its way from one place to the next a job is in exactly one of them in any
+-- snapshot, hence one statement.
 CREATE OR REPLACE FUNCTION windlass.standing_of(p_job bigint) RETURNS TABLE (state text, attempt smallint)
 LANGUAGE plpgsql STABLE ROWS 1 SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 BEGIN
@@ -104,9 +105,10 @@ LANGUAGE sql STABLE AS $$
                              || string_agg(w.signal || windlass.waits_since(w.at, w.until), ' and ' ORDER BY w.no)
                         FROM windlass.wait w WHERE w.job = d.id AND w.claim = d.suspended)
                 WHEN d.run_at = 'infinity'
-                THEN (SELECT 'waits for job ' || min(e.on_job)
-                             || CASE count(*) WHEN 1 THEN '' WHEN 2 THEN ' and 1 other'
-                                     ELSE ' and ' || (count(*) - 1) || ' others' END
+                THEN (SELECT CASE WHEN bool_or(e.on_job = d.id) THEN 'its group is open for more jobs'
+                                  ELSE 'waits for job ' || min(e.on_job)
+                                       || CASE count(*) WHEN 1 THEN '' WHEN 2 THEN ' and 1 other'
+                                               ELSE ' and ' || (count(*) - 1) || ' others' END END
                         FROM windlass.after_edge e WHERE e.job = d.id) END
 $$;
 

@@ -158,7 +158,8 @@ CREATE OR REPLACE FUNCTION windlass.part_options(
     p windlass.parent, p_index int, p_span json, p_size bigint) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$
     SELECT (coalesce(p.options::jsonb, '{}')
-            - '{unique_key,ordering_key,after,chunked,replay_of,unknown_since,expires,expires_at}'::text[]
+            - ('{unique_key,ordering_key,after,chunked,group_end,replay_of,unknown_since,expires,'
+               'expires_at}')::text[]
             || jsonb_build_object('part', jsonb_build_object(
                    'parent', p.id, 'index', p_index, 'total', p.total, 'span', p_span::text, 'size', p_size,
                    'created_at', date_part('epoch', p.created_at))))::text

@@ -331,7 +331,14 @@ CREATE TABLE windlass_worker (
 
 -- ── jobs that come after others ────────────────────────────────────────────────────────────────────────────
 
--- Edges: `job` waits for `awaited` [P12].
+-- The jobs of groups [W4], by the job that ends the group. Only added to.
+CREATE TABLE windlass_group_job (
+    group_end INTEGER NOT NULL,
+    job       INTEGER NOT NULL,
+    PRIMARY KEY (group_end, job)
+) STRICT, WITHOUT ROWID;
+
+-- Edges: `job` waits for `awaited` [P12]. One that waits for itself ends a group that is open.
 CREATE TABLE windlass_after (
     awaited INTEGER NOT NULL,
     job     INTEGER NOT NULL,

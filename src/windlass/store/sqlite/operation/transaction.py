@@ -66,7 +66,7 @@ class Inserts:
                 at = deadline(now, run_at, options.expires)
                 kept = msgspec.structs.replace(kept, expires_at=at)
                 self._deadlines.append((pos, at))
-            if options.after:
+            if options.after or options.group_end:
                 run_at = None  # for `after` to write, once nothing is left to wait for [P12]
             text = options_json(kept)
             if options.unique_key is not None:
@@ -86,7 +86,7 @@ class Inserts:
         self, new: NewJob, lane: Lane, run_at: float | None
     ) -> tuple[int, int, EnqueueStatus, str | None]:
         """A place for the job, its state there, what its producer hears, and the gate it waits at."""
-        if run_at is not None or new.options.after:
+        if run_at is not None or new.options.after or new.options.group_end:
             lane.scheduled += 1
             return self._lanes.reserved().next_place(), SCHEDULED, "scheduled", None
         way = self._gates.of(new.queue, new.task, new.options)

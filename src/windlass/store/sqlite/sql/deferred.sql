@@ -3,6 +3,9 @@
 -- :add
 INSERT INTO windlass_after (awaited, job, run_at) VALUES (?, ?, ?);
 
+-- :close  the job that ends a group does not wait for itself any more
+DELETE FROM windlass_after WHERE awaited = ? AND job = ?;
+
 -- :bind  the end of one that others come after has more to do
 UPDATE windlass_job SET state = 3 WHERE pos = ? AND state = 2;
 

@@ -60,6 +60,9 @@ SELECT min(touched_at) FROM (
     UNION ALL
     SELECT min(touched_at) FROM windlass_job WHERE state = 9 AND lane = ?1);
 
+-- :is_open  whether the job ends a group that is open
+SELECT 1 FROM windlass_after WHERE awaited = ?1 AND job = ?1;
+
 -- :awaited_by
 SELECT min(awaited), count(*) FROM windlass_after WHERE job = ?;
 

@@ -1,0 +1,206 @@
+"""Groups of jobs [W4]: jobs of any tasks and queues that are waited for, counted and cancelled together.
+
+    with app.open_group("nightly") as group:            # async: `async with await app.aopen_group("nightly")`
+        group.enqueue(load, "a.csv")
+        group.enqueue_many(resize, [(1,), (2,)])
+        group.on_success(report, month="2026-11")       # once all have succeeded
+        group.on_end(clean_up)                          # once all have ended, however
+    group.result()                                      # {"succeeded": 3}
+
+A group is a job, too: the one that ends it, of the task `windlass.group`. It comes after all that was added,
+waits as long as the group is open, and succeeds where they all have. So whatever may come after a job may
+come after a group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, Self, TypeVar
+
+from windlass.core.names import check_name
+from windlass.core.states import Priority
+from windlass.errors import ConfigurationError
+from windlass.handles.job import Job
+from windlass.running.encoding import encode
+from windlass.store.records import NewJob, Options, Receipt
+
+if TYPE_CHECKING:
+    from windlass.app import Windlass
+    from windlass.store.protocol import Store
+    from windlass.tasks.task import Task
+
+P = ParamSpec("P")
+R = TypeVar("R")
+PAGE: Final = 1000
+GROUP: Final = "windlass.group"
+"""The task that ends a group; see `windlass.tasks.builtin`."""
+Calls = Iterable[tuple[Any, ...] | Mapping[str, Any]]
+
+
+def end_of_group(name: str, queue: str) -> NewJob:
+    """The job that ends a group of this name."""
+    return NewJob(
+        task=GROUP,
+        payload=encode({"name": name}),
+        queue=check_name("queue", queue),
+        priority=int(Priority.HIGH),
+        options=Options(group_end=True, otherwise="run"),
+    )
+
+
+async def cancel_group(store: Store, group: int) -> list[int]:
+    """Cancel a group and its jobs that have not ended; answers with these."""
+    await store.cancel([group])  # first: from then on nothing is added
+    asked: list[int] = []
+    last = 0
+    while found := await store.group_jobs(group, last, PAGE):
+        last = found[-1]
+        answers = await store.cancel(found)
+        asked += [id for id, answer in answers.items() if answer in ("cancelled", "requested")]
+    return asked
+
+
+class Group(Job[dict[str, int]]):
+    """A group of jobs, and the job that ends it. As a block it is closed at its end; where the block raises,
+    it is cancelled."""
+
+    __slots__ = ("_app",)
+
+    def __init__(self, app: Windlass, id: int, receipt: Receipt | None = None) -> None:
+        super().__init__(
+            id,
+            store_handle=app._store_handle,
+            decode=app._tasks[GROUP]._result,
+            task=GROUP,
+            receipt=receipt,
+            codec=app.codec,
+            change_of=app._read_change,
+            producer=lambda: app._producer,
+        )
+        self._app = app
+
+    def __repr__(self) -> str:
+        return f"<Group {self.id}>"
+
+    # -- adding -----------------------------------------------------------------------------------------
+
+    def enqueue(self, task: Task[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
+        """Make a job and add it, in one transaction. Raises GroupClosed."""
+        return task._handle(self._send([self._job_of(task, args, kwargs)])[0])
+
+    async def aenqueue(self, task: Task[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
+        """Make a job and add it, in one transaction. Raises GroupClosed."""
+        return task._handle((await self._asend([self._job_of(task, args, kwargs)]))[0])
+
+    def enqueue_many(self, task: Task[..., Any], calls: Calls) -> list[int]:
+        """Make many jobs and add them, all or none; see `Task.enqueue_many`."""
+        return [receipt.id for receipt in self._send(self._checked(task)._jobs(calls))]
+
+    async def aenqueue_many(self, task: Task[..., Any], calls: Calls) -> list[int]:
+        """Make many jobs and add them, all or none; see `Task.enqueue_many`."""
+        return [receipt.id for receipt in await self._asend(self._checked(task)._jobs(calls))]
+
+    def on_success(self, task: Task[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
+        """Make a job that runs once all jobs of the group have succeeded, and is cancelled otherwise."""
+        return task.using(after=[self], otherwise="cancel").enqueue(*args, **kwargs)
+
+    async def aon_success(self, task: Task[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
+        """Make a job that runs once all jobs of the group have succeeded; see `on_success`."""
+        return await task.using(after=[self], otherwise="cancel").aenqueue(*args, **kwargs)
+
+    def on_end(self, task: Task[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
+        """Make a job that runs once all jobs of the group have ended, however that was."""
+        return task.using(after=[self], otherwise="run").enqueue(*args, **kwargs)
+
+    async def aon_end(self, task: Task[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
+        """Make a job that runs once all jobs of the group have ended; see `on_end`."""
+        return await task.using(after=[self], otherwise="run").aenqueue(*args, **kwargs)
+
+    # -- closing ----------------------------------------------------------------------------------------
+
+    def close(self) -> bool:
+        """Take no more jobs: the group ends with the last of those it has. False: it was not open."""
+        return self._store_handle().call(lambda store: store.close_group(self.id))
+
+    async def aclose(self) -> bool:
+        """Take no more jobs; see `close`."""
+        return await self._store_handle().acall(lambda store: store.close_group(self.id))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.cancel_jobs()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            await self.aclose()
+        else:
+            await self.acancel_jobs()
+
+    # -- looking and steering ---------------------------------------------------------------------------
+
+    def counts(self) -> Mapping[str, int]:
+        """How many of its jobs are in each state: `{"succeeded": 7, "running": 2}`. Those that were deleted,
+        and those whose retention has passed, are `gone`. Each job is looked up: of thousands ask seldom."""
+        return self._store_handle().call(lambda store: store.group_counts(self.id))
+
+    async def acounts(self) -> Mapping[str, int]:
+        """How many of its jobs are in each state; see `counts`."""
+        return await self._store_handle().acall(lambda store: store.group_counts(self.id))
+
+    def jobs(self, *, after: int = 0, limit: int = PAGE) -> list[Job[Any]]:
+        """Its jobs in the order of their ids, those above `after`: pass the id of the last for the next
+        page."""
+        found = self._store_handle().call(lambda store: store.group_jobs(self.id, after, limit))
+        return [self._app.job(id) for id in found]
+
+    async def ajobs(self, *, after: int = 0, limit: int = PAGE) -> list[Job[Any]]:
+        """Its jobs in the order of their ids; see `jobs`."""
+        found = await self._store_handle().acall(lambda store: store.group_jobs(self.id, after, limit))
+        return [self._app.job(id) for id in found]
+
+    def cancel_jobs(self) -> int:
+        """Cancel the group: it takes no more jobs and is cancelled itself, and so are those of its jobs that
+        have not ended. Answers with how many that were. What runs `on_end` runs all the same."""
+        handle = self._store_handle()
+        asked = handle.call(lambda store: cancel_group(store, self.id))
+        handle.notify_cancelled(frozenset(asked))
+        return len(asked)
+
+    async def acancel_jobs(self) -> int:
+        """Cancel the group and its jobs; see `cancel_jobs`."""
+        handle = self._store_handle()
+        asked = await handle.acall(lambda store: cancel_group(store, self.id))
+        handle.notify_cancelled(frozenset(asked))
+        return len(asked)
+
+    # -- how --------------------------------------------------------------------------------------------
+
+    def _checked(self, task: Task[..., Any]) -> Task[..., Any]:
+        if task._template.connection is not None:
+            raise ConfigurationError(
+                "a group takes jobs in a transaction of its own: leave out connection=, or enqueue the jobs "
+                "and the one that comes after= them in yours"
+            )
+        return task
+
+    def _job_of(self, task: Task[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> NewJob:
+        return self._checked(task)._called(args, kwargs)
+
+    def _send(self, jobs: Sequence[NewJob]) -> list[Receipt]:
+        return self._app._producer.send(jobs, group=self.id)
+
+    async def _asend(self, jobs: Sequence[NewJob]) -> list[Receipt]:
+        return await self._app._producer.asend(jobs, group=self.id)

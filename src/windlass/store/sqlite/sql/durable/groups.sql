@@ -1,0 +1,18 @@
+-- Groups of jobs. `jobs` and `counts` read alone; the others run under the write lock.
+
+-- :is_open
+SELECT 1 FROM windlass_after WHERE awaited = ?1 AND job = ?1;
+
+-- :add
+INSERT INTO windlass_group_job (group_end, job) VALUES (?, ?) ON CONFLICT DO NOTHING;
+
+-- :jobs
+SELECT job FROM windlass_group_job WHERE group_end = ? AND job > ? ORDER BY job LIMIT ?;
+
+-- :next  the next group, and whether its end is still there
+SELECT g.group_end, EXISTS (SELECT 1 FROM windlass_job j WHERE j.id = g.group_end)
+           OR EXISTS (SELECT 1 FROM windlass_job j WHERE j.pos = g.group_end AND j.id IS NULL)
+FROM windlass_group_job g WHERE g.group_end > ? ORDER BY g.group_end LIMIT 1;
+
+-- :forget
+DELETE FROM windlass_group_job WHERE group_end = ?;

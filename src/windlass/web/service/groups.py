@@ -1,0 +1,53 @@
+"""Groups of jobs: what is in one, and how to close or cancel it [W4]."""
+
+from __future__ import annotations
+
+from windlass.handles.group import cancel_group
+from windlass.presentation.audit import AuditEntry
+from windlass.presentation.groups import GroupShape, group_of
+from windlass.store.protocol import Store
+from windlass.web.http.principal import Principal, Role
+from windlass.web.http.problems import NotFound
+from windlass.web.service.audit import Actions
+
+MAX_LISTED = 1_000
+
+
+class Groups(Actions):
+    """What can be seen of groups and done to them."""
+
+    async def get(self, principal: Principal, id: int) -> GroupShape:
+        """A group and how its jobs stand. Raises NotFound."""
+        principal.require(Role.READ)
+
+        async def read(store: Store) -> GroupShape:
+            end = await store.job(id)
+            group = None if end is None else await group_of(store, end)
+            if group is None:
+                raise NotFound(f"there is no group {id}: no job of this id ends one, or it is gone")
+            return group
+
+        return await self._store.shared(("group", id), 1.0, read)
+
+    async def jobs(self, principal: Principal, id: int, after: int = 0, limit: int = 100) -> list[str]:
+        """Its jobs by their ids, those above `after`."""
+        principal.require(Role.READ)
+        limit = max(1, min(limit, MAX_LISTED))
+        return [str(job) for job in await self._store.ask(lambda store: store.group_jobs(id, after, limit))]
+
+    async def close(self, principal: Principal, id: int) -> bool:
+        """Take no more jobs; whether it was open. Raises NotFound."""
+        principal.require(Role.OPERATE)
+        await self.get(principal, id)
+        return await self._do(
+            principal, lambda store: store.close_group(id), AuditEntry("closed its group", job=id)
+        )
+
+    async def cancel(self, principal: Principal, id: int) -> int:
+        """Cancel the group and its jobs that have not ended; how many that were. Raises NotFound."""
+        principal.require(Role.OPERATE)
+        await self.get(principal, id)
+        asked = await self._do(
+            principal, lambda store: cancel_group(store, id), AuditEntry("cancelled its group", job=id)
+        )
+        return len(asked)

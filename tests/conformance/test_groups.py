@@ -1,0 +1,153 @@
+"""Groups: their end comes after all jobs that were added, and waits while they are open [W4]."""
+
+import pytest
+
+from tests.conformance.kit import Rig
+from windlass.core.states import Kind, State
+from windlass.errors import GroupClosed, JobNotFound
+from windlass.store.records import NewJob, Options
+
+END = Options(group_end=True, otherwise="run")
+
+
+async def opened(rig: Rig) -> int:
+    (receipt,) = await rig.store.enqueue([NewJob(task="end", payload="{}", options=END)])
+    assert receipt.status == "scheduled"
+    return receipt.id
+
+
+async def add(rig: Rig, group: int, *tasks: str, options: Options | None = None) -> list[int]:
+    jobs = [NewJob(task=task, payload="{}", options=options or Options()) for task in tasks]
+    return [receipt.id for receipt in await rig.store.enqueue_in_group(group, jobs)]
+
+
+async def test_w4_it_ends_when_it_is_closed_and_all_have_ended(rig: Rig) -> None:
+    worker = await rig.worker()
+    group = await opened(rig)
+    a, b = await add(rig, group, "a", "b")
+    await rig.finish(worker, await rig.run(worker, a))
+    await rig.store.promote()
+    assert await rig.state(group) is State.SCHEDULED
+    assert (await rig.look(group)).reason == "its group is open for more jobs"
+    assert await rig.store.close_group(group) is True
+    assert await rig.store.close_group(group) is False
+    await rig.store.promote()
+    assert (await rig.look(group)).reason == f"waits for job {b}"
+    await rig.finish(worker, await rig.run(worker, b), Kind.DEAD)
+    await rig.store.promote()
+    assert await rig.state(group) is State.READY
+    assert (await rig.run(worker, group)).task == "end"
+
+
+async def test_w4_one_whose_jobs_have_all_ended_goes_on_when_it_is_closed(rig: Rig) -> None:
+    worker = await rig.worker()
+    group = await opened(rig)
+    (a,) = await add(rig, group, "a")
+    await rig.finish(worker, await rig.run(worker, a))
+    empty = await opened(rig)
+    for each in (group, empty):
+        assert await rig.store.close_group(each)
+    await rig.store.promote()
+    assert [await rig.state(each) for each in (group, empty)] == [State.READY] * 2
+
+
+async def test_w4_a_group_that_is_closed_takes_no_more_and_nothing_is_enqueued(rig: Rig) -> None:
+    worker = await rig.worker()
+    group = await opened(rig)
+    await rig.store.close_group(group)
+    with pytest.raises(GroupClosed):
+        await add(rig, group, "late")
+    with pytest.raises(JobNotFound):
+        await add(rig, 12345, "lost")
+    await rig.store.promote()
+    assert [job.task for job in await rig.claim(worker)] == ["end"]
+
+
+@pytest.mark.parametrize("stop", ["cancel", "retry", "delete"])
+async def test_w4_so_does_one_whose_end_was_steered(rig: Rig, stop: str) -> None:
+    group = await opened(rig)
+    (a,) = await add(rig, group, "a")
+    await getattr(rig.store, stop)([group])
+    with pytest.raises((GroupClosed, JobNotFound)):
+        await add(rig, group, "late")
+    assert await rig.store.close_group(group) is False
+    worker = await rig.worker()
+    await rig.finish(worker, await rig.run(worker, a))
+    await rig.store.promote()
+    assert await rig.state(a) is State.SUCCEEDED
+
+
+async def test_w4_it_can_be_asked_what_is_in_it(rig: Rig) -> None:
+    worker = await rig.worker()
+    group, other = await opened(rig), await opened(rig)
+    found = await add(rig, group, "a", "b", "c", "d")
+    await add(rig, other, "x")
+    a, b, _, d = found
+    await rig.finish(worker, await rig.run(worker, a))
+    await rig.finish(worker, await rig.run(worker, b), Kind.RETRY, delay=60.0)
+    await rig.store.delete([d])
+    assert await rig.store.group_jobs(group) == sorted(found)
+    assert await rig.store.group_jobs(group, sorted(found)[1], 1) == sorted(found)[2:3]
+    assert dict(await rig.store.group_counts(group)) == {
+        "succeeded": 1, "retrying": 1, "ready": 1, "gone": 1
+    }  # fmt: skip
+    assert dict(await rig.store.group_counts(12345)) == {}
+
+
+async def test_w4_who_comes_after_the_group_comes_after_its_end(rig: Rig) -> None:
+    worker = await rig.worker()
+    group = await opened(rig)
+    (last,) = await rig.add("last", after=(group,))
+    (a,) = await add(rig, group, "a")
+    await rig.store.close_group(group)
+    await rig.finish(worker, await rig.run(worker, a))
+    await rig.store.promote()
+    assert await rig.state(last) is State.SCHEDULED
+    await rig.finish(worker, await rig.run(worker, group))
+    await rig.store.promote()
+    assert await rig.state(last) is State.READY
+
+
+async def test_w4_the_twin_that_stands_for_a_job_is_in_its_place(rig: Rig) -> None:
+    worker = await rig.worker()
+    group = await opened(rig)
+    (twin,) = await rig.add("t", unique_key="k")
+    assert await add(rig, group, "t", options=Options(unique_key="k")) == [twin]
+    await rig.store.close_group(group)
+    await rig.store.promote()
+    assert await rig.state(group) is State.SCHEDULED
+    await rig.finish(worker, await rig.run(worker, twin))
+    await rig.store.promote()
+    assert await rig.state(group) is State.READY
+    await rig.finish(worker, await rig.run(worker, group))
+    again = await opened(rig)
+    assert await rig.store.group_jobs(again) == []
+
+
+async def test_w4_a_job_that_is_in_two_groups_holds_up_both(rig: Rig) -> None:
+    worker = await rig.worker()
+    first, second = await opened(rig), await opened(rig)
+    (id,) = await add(rig, first, "t", options=Options(unique_key="k"))
+    assert await add(rig, second, "t", options=Options(unique_key="k")) == [id]
+    for group in (first, second):
+        await rig.store.close_group(group)
+    await rig.finish(worker, await rig.run(worker, id))
+    await rig.store.promote()
+    assert [await rig.state(group) for group in (first, second)] == [State.READY] * 2
+
+
+async def test_w4_an_end_of_a_group_among_others_in_one_call(rig: Rig) -> None:
+    plain, group, later = [
+        receipt.id
+        for receipt in await rig.store.enqueue(
+            [
+                NewJob(task="t", payload="{}"),
+                NewJob(task="end", payload="{}", options=END),
+                NewJob(task="t", payload="{}", delay=60.0),
+            ]
+        )
+    ]
+    await add(rig, group, "a")
+    assert [await rig.state(id) for id in (plain, group, later)] == [
+        State.READY, State.SCHEDULED, State.SCHEDULED
+    ]  # fmt: skip

@@ -1,0 +1,130 @@
+"""Groups of jobs of any tasks: open to more, with callbacks, counted and cancelled together [W4]."""
+
+import pytest
+
+from windlass import Context, Retry, Windlass
+from windlass.errors import ConfigurationError, GroupClosed, JobFailed, JobNotFound
+
+RAN: list[str] = []
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> None:
+    RAN.clear()
+
+
+def tasks(app: Windlass) -> None:
+    @app.task(name="load")
+    def load(path: str) -> int:
+        RAN.append(f"load {path}")
+        return len(path)
+
+    @app.task(name="resize", queue="images")
+    async def resize(n: int) -> None:
+        RAN.append(f"resize {n}")
+
+    @app.task(name="fail", retry=Retry(1))
+    def fail() -> None:
+        raise ValueError("no")
+
+    @app.task(name="note")
+    def note(word: str) -> None:
+        RAN.append(word)
+
+
+def test_jobs_of_several_tasks_and_what_comes_after_all_of_them(any_app: Windlass) -> None:
+    tasks(any_app)
+    load, resize, note = (any_app.named(name) for name in ("load", "resize", "note"))
+    with any_app.open_group("nightly") as group:
+        job = group.enqueue(load, "a.csv")
+        group.enqueue_many(resize, [(1,), (2,)])
+        done, cleaned = group.on_success(note, "done"), group.on_end(note, "cleaned")
+        any_app.run_until_idle()
+        assert group.status() == "scheduled"
+        assert group.counts() == {"succeeded": 3}
+        assert not {"done", "cleaned"} & set(RAN)
+    any_app.run_until_idle(wait=5)
+    assert group.result() == {"succeeded": 3}
+    assert sorted(RAN) == ["cleaned", "done", "load a.csv", "resize 1", "resize 2"]
+    assert [done.status(), cleaned.status()] == ["succeeded", "succeeded"]
+    assert job.result() == 5
+    assert job.id in [each.id for each in group.jobs()]
+    assert any_app.group(group.id).counts() == {"succeeded": 3}
+    assert repr(group) == f"<Group {group.id}>"
+
+
+def test_a_group_of_which_a_job_dies_is_dead_and_says_so(any_app: Windlass) -> None:
+    tasks(any_app)
+    load, fail, note = (any_app.named(name) for name in ("load", "fail", "note"))
+    with any_app.open_group("nightly") as group:
+        group.enqueue(load, "a")
+        group.enqueue(fail.using(max_attempts=1))
+        done, cleaned = group.on_success(note, "done"), group.on_end(note, "cleaned")
+    any_app.run_until_idle(wait=5)
+    assert group.status() == "dead"
+    assert group.record().reason == "1 of the 2 jobs of group 'nightly' did not succeed"
+    with pytest.raises(JobFailed, match="1 of the 2 jobs"):
+        group.result()
+    assert [done.status(), cleaned.status()] == ["cancelled", "succeeded"]
+
+
+async def test_a_job_adds_to_its_own_group_while_it_runs(app: Windlass) -> None:
+    @app.task(name="walk")
+    async def walk(ctx: Context, group: int, depth: int) -> None:
+        RAN.append(f"walk {depth}")
+        if depth:
+            await app.group(group).aenqueue(walk, group, depth - 1)
+        elif not await app.group(group).aclose():
+            raise AssertionError
+
+    group = await app.aopen_group()
+    await group.aenqueue(walk, group.id, 3)
+    async with app.worker():
+        assert await group.aresult(20) == {"succeeded": 4}
+    assert RAN == ["walk 3", "walk 2", "walk 1", "walk 0"]
+    assert await group.acounts() == {"succeeded": 4}
+    with pytest.raises(GroupClosed):
+        await group.aenqueue(walk, group.id, 0)
+    with pytest.raises(JobNotFound):
+        await app.group(99).aenqueue(walk, 99, 0)
+
+
+async def test_cancelled_it_takes_its_jobs_along(app: Windlass) -> None:
+    tasks(app)
+    group = await app.aopen_group()
+    load = app.named("load")
+    first = await group.aenqueue(load, "a")
+    done = await group.aon_success(app.named("note"), "done")
+    cleaned = await group.aon_end(app.named("note"), "cleaned")
+    await app.arun_until_idle()
+    (later,) = await group.aenqueue_many(load.using(delay="1h"), [("b",)])
+    assert await group.acancel_jobs() == 1
+    await app.arun_until_idle(wait=5)
+    assert await first.astatus() == "succeeded"
+    assert await app.job(later).astatus() == "cancelled"
+    assert [await job.astatus() for job in (group, done, cleaned)] == ["cancelled", "cancelled", "succeeded"]
+    assert [job.id for job in await group.ajobs(after=first.id)] == [
+        id for id in (first.id, later) if id > first.id
+    ]
+
+
+async def test_a_block_that_raises_cancels_its_group(app: Windlass) -> None:
+    tasks(app)
+    group, other = await app.aopen_group(), await app.aopen_group()
+    await group.aenqueue(app.named("load"), "a")
+    with pytest.raises(ZeroDivisionError):
+        async with group:
+            _ = 1 / 0
+    with pytest.raises(ZeroDivisionError), other:
+        _ = 1 / 0
+    await app.arun_until_idle()
+    assert (await group.astatus(), other.status(), RAN) == ("cancelled", "cancelled", [])
+
+
+def test_a_group_takes_no_connection_and_is_not_replayed(any_app: Windlass) -> None:
+    tasks(any_app)
+    with any_app.open_group() as group, pytest.raises(ConfigurationError, match="transaction of its own"):
+        group.enqueue(any_app.named("load").using(connection=object()), "a")
+    any_app.run_until_idle()
+    with pytest.raises(Exception, match="ends a group"):
+        group.replay()

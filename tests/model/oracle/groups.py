@@ -1,0 +1,56 @@
+"""Groups of jobs [W4]: their ends come after all that was added, and after themselves while they are open."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tests.model.oracle.base import atomic
+from tests.model.oracle.enqueue import Enqueueing
+from windlass.core.states import FINISHED, State
+from windlass.errors import GroupClosed, JobNotFound
+from windlass.store.records import NewJob, Receipt
+
+
+class Groups(Enqueueing):
+    """What is in a group is a list of ids."""
+
+    async def enqueue_in_group(
+        self, group: int, jobs: Sequence[NewJob], *, connection: Any = None
+    ) -> list[Receipt]:
+        end = self._tables.jobs.get(group)
+        if end is None:
+            raise JobNotFound(f"there is no group {group}")
+        if end.state is not State.SCHEDULED or group not in end.after:
+            raise GroupClosed(f"group {group} takes no more jobs")
+        receipts = await self.enqueue(jobs, connection=connection)
+        for job in dict.fromkeys(receipt.id for receipt in receipts if receipt.id):
+            if job not in end.members:
+                end.members.append(job)
+                found = self._tables.jobs.get(job)
+                if found is not None and found.state not in FINISHED:
+                    end.after += (job,)
+        return receipts
+
+    @atomic
+    async def close_group(self, group: int) -> bool:
+        end = self._tables.jobs.get(group)
+        if end is None or end.state is not State.SCHEDULED or group not in end.after:
+            return False
+        end.after = tuple(id for id in end.after if id != group)
+        end.reason = end.waits_for()
+        return True
+
+    @atomic
+    async def group_jobs(self, group: int, after: int = 0, limit: int = 1000) -> list[int]:
+        end = self._tables.jobs.get(group)
+        return [] if end is None else sorted(job for job in end.members if job > after)[:limit]
+
+    @atomic
+    async def group_counts(self, group: int) -> Mapping[str, int]:
+        end, found = self._tables.jobs.get(group), Counter[str]()
+        for job in () if end is None else end.members:
+            known = self._tables.jobs.get(job)
+            found["gone" if known is None else str(known.shown)] += 1
+        return found

@@ -1,0 +1,101 @@
+"""Groups, while transactions that add to them are open [W4]."""
+
+import asyncio
+
+import asyncpg
+import pytest
+
+from tests.stock import BOTH
+from tests.store.postgres.kit import Base, Session
+
+pytestmark = BOTH
+
+
+async def opened(session: Session) -> int:
+    job = await session.value(
+        "SELECT job FROM windlass.enqueue_one('end', '{}', $1, 2::smallint, NULL, NULL, $2, 'skip', NULL)",
+        session.queue,
+        '{"group_end": true, "otherwise": "run"}',
+    )
+    return int(job)
+
+
+async def settle(base: Base) -> None:
+    while not (await base.look.row("SELECT * FROM windlass.follow(100)"))["around"]:
+        pass
+    await base.look.run("SELECT windlass.promote(100)")
+
+
+async def test_w4_a_group_is_closed_when_those_who_add_to_it_are_done(alone: Base) -> None:
+    """What they add is waited for, though nobody could see it when the group was closed."""
+    lane, worker = await alone.lane(), await alone.worker()
+    group = await opened(alone.look)
+    producer, closer = await alone.sessions(2)
+    await producer.begin()
+    job = await producer.enqueue()
+    await producer.run("SELECT windlass.add_to_group($1, $2)", group, [job])
+    closing = asyncio.create_task(closer.value("SELECT windlass.close_group($1)", group))
+    await alone.blocked(closer)
+    await producer.commit()
+    assert await closing is True
+    await settle(alone)
+    assert await alone.state(group) == "scheduled"
+    assert await alone.drain(lane, worker) == [job, group]
+    assert await alone.look.value("SELECT count(*) FROM windlass.after_edge") == 0
+
+
+async def test_w4_a_group_that_was_closed_meanwhile_takes_nothing(alone: Base) -> None:
+    group = await opened(alone.look)
+    producer, closer = await alone.sessions(2)
+    await closer.begin()
+    assert await closer.value("SELECT windlass.close_group($1)", group)
+    await producer.begin()
+    job = await producer.enqueue()
+    adding = asyncio.create_task(producer.run("SELECT windlass.add_to_group($1, $2)", group, [job]))
+    await alone.blocked(producer)
+    await closer.commit()
+    with pytest.raises(asyncpg.PostgresError, match="takes no more jobs"):
+        await adding
+    await producer.rollback()
+    await settle(alone)
+    assert await alone.state(group) == "ready"
+
+
+async def test_w4_a_job_that_ends_while_it_is_added_to_a_second_group_is_found(alone: Base) -> None:
+    """Neither transaction sees the other."""
+    lane, worker = await alone.lane(), await alone.worker()
+    group = await opened(alone.look)
+    job = await alone.look.enqueue()
+    got = await alone.claim(lane, worker)
+    producer, finisher = await alone.sessions(2)
+    await producer.begin()
+    await finisher.begin()
+    await producer.run("SELECT windlass.add_to_group($1, $2)", group, [job])
+    await alone.finish(worker, got.jobs, by=finisher)
+    await finisher.commit()
+    await producer.commit()
+    await alone.look.run("SELECT windlass.close_group($1)", group)
+    await settle(alone)
+    assert await alone.drain(lane, worker) == [group]
+
+
+async def test_w4_the_last_job_ends_while_somebody_adds(alone: Base) -> None:
+    """Its end is not lost, and does not wait for the open transaction."""
+    lane, worker = await alone.lane(), await alone.worker()
+    group = await opened(alone.look)
+    first = await alone.look.enqueue()
+    await alone.look.run("SELECT windlass.add_to_group($1, $2)", group, [first])
+    (producer,) = await alone.sessions(1)
+    await producer.begin()
+    second = await producer.enqueue()
+    await producer.run("SELECT windlass.add_to_group($1, $2)", group, [second])
+    got = await alone.claim(lane, worker)
+    assert got.ids == [first]
+    await alone.finish(worker, got.jobs)
+    await settle(alone)
+    await producer.commit()
+    await alone.look.run("SELECT windlass.close_group($1)", group)
+    assert await alone.drain(lane, worker) == [second]
+    await settle(alone)
+    assert await alone.drain(lane, worker) == [group]
+    assert await alone.look.value("SELECT count(*) FROM windlass.after_edge") == 0
