@@ -93,11 +93,8 @@ async def act_on_one(service: Service, request: Request) -> Response:
     if form.text("do") == "change":
         done = await service.jobs.change(principal, id, _changes(form)) == "changed"
         return go(request, here, "changed" if done else "none", 1 if done else None)
-    if form.text("do") == "close_group":
-        closed = await service.groups.close(principal, id)
-        return go(request, here, "closed" if closed else "none")
-    if form.text("do") == "cancel_group":
-        return go(request, here, "cancelled", await service.groups.cancel(principal, id) + 1)
+    if form.text("do") in ("close_group", "cancel_group"):
+        return await _act_on_group(service, request, id, form.text("do"))
     do = verb_named(form.text("do"))
     answers = await service.jobs.act(principal, do, [id])
     if answers[str(id)] == "not_found":
@@ -106,6 +103,13 @@ async def act_on_one(service: Service, request: Request) -> Response:
         return go(request, "/jobs", "deleted", 1)
     done = answers[str(id)] not in _UNDONE
     return go(request, here, DID[do] if done else "none", 1 if done else None)
+
+
+async def _act_on_group(service: Service, request: Request, id: int, do: str) -> Response:
+    principal, here = principal_of(request), f"/jobs/{id}"
+    if do == "cancel_group":
+        return go(request, here, "cancelled", await service.groups.cancel(principal, id) + 1)
+    return go(request, here, "closed" if await service.groups.close(principal, id) else "none")
 
 
 async def act_on_ticked(service: Service, request: Request) -> Response:
