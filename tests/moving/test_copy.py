@@ -20,7 +20,7 @@ from windlass import Retry, Snooze, Windlass
 from windlass.core.states import Kind, Priority, State
 from windlass.errors import AlreadyEnqueued, StoreMoved
 from windlass.store.moving.copy import Copy
-from windlass.store.records import Checkpoint, NewSchedule, Step
+from windlass.store.records import Checkpoint, Emits, NewSchedule, Step
 
 Work = Callable[[Rig], Awaitable[Any]]
 
@@ -147,6 +147,42 @@ def test_w1_a_job_that_sleeps_has_its_steps_there_and_goes_on_when_it_would_have
         await rig.store.retry([asleep.id])
         run = await rig.run(await rig.worker(), asleep.id)
         assert run.ready_at != run.enqueued_at, "the run would not look for steps"
+
+    pair.there.visit(check)
+
+
+def test_w3_what_a_job_emitted_is_there_and_the_next_run_goes_on_behind_it(pair: Pair) -> None:
+    """Of a long stream the end, at the positions that it had."""
+    made: list[int] = []
+
+    async def fill(rig: Rig) -> None:
+        worker = await rig.worker()
+        for rows, text in ((2, "short"), (10, "x" * 200_000)):
+            made.append((await rig.one("tells")).id)
+            run = await rig.run(worker, made[-1])
+            after = None
+            for _ in range(rows):
+                events = f'["{text}"]'
+                (after,) = await rig.store.emit(worker, [Emits(job=run, after=after, n=1, events=events)])
+            await rig.finish(worker, run, Kind.RETRY, delay=3600)
+        await rig.store.retire(worker)
+
+    pair.here.visit(fill)
+    pair.copy()
+    ids = [pair.ids()[id] for id in made]
+
+    async def check(rig: Rig) -> None:
+        short, long = [(await rig.store.wait_stream(id, 0, 0.0)).batches for id in ids]
+        assert [(each.position, each.n, each.run, each.attempt, each.events) for each in short] == [
+            (1, 1, 1, 1, '["short"]'),
+            (2, 1, 1, 1, '["short"]'),
+        ]
+        assert [each.position for each in long] == [6, 7, 8, 9, 10]
+        await rig.store.retry([ids[0]])
+        worker = await rig.worker()
+        run = await rig.run(worker, ids[0])
+        assert await rig.store.emit(worker, [Emits(job=run, after=None, n=1, events="[1]")]) == [3]
+        assert (await rig.store.wait_stream(ids[0], 2, 0.0)).batches[0].run == 2
 
     pair.there.visit(check)
 

@@ -8,7 +8,8 @@
 -- jobs is a JSON array of objects: key, task; args, queue, priority, run_at, attempt (the next one, from 1),
 -- deaths, enqueued_at, options (by the names that enqueue has; timeout in seconds), errors (type, message,
 -- traceback, attempt, at), checkpoint (data, done, total), steps (name, result, code, attempt, at, until; with
--- `until` it is a sleep), after (keys of the same source), state ('dead': it
+-- `until` it is a sleep), stream (position, n, run, attempt, at, events; in order), after (keys of the same
+-- source), state ('dead': it
 -- goes to the dead letters; 'retrying'), reason, ended_at, rerun, in_turn. Queues do not judge them: somebody
 -- has accepted them already [F4]. They wait in deferred, due now or later, and promote offers them in order.
 --   SELECT * FROM windlass.import_jobs('old', '[{"key": "1", "task": "mail.send", "attempt": 3}]');
@@ -29,7 +30,7 @@ DECLARE
     c_priorities CONSTANT text[] := ARRAY['urgent', 'high', 'normal', 'low'];
     c_fields     CONSTANT text[] := ARRAY[
         'key', 'task', 'args', 'queue', 'priority', 'run_at', 'attempt', 'deaths', 'enqueued_at', 'options',
-        'errors', 'checkpoint', 'steps', 'after', 'state', 'reason', 'ended_at', 'rerun', 'in_turn', 'part'];
+        'errors', 'checkpoint', 'steps', 'stream', 'after', 'state', 'reason', 'ended_at', 'rerun', 'in_turn', 'part'];
     j            record;
     v_now        timestamptz := windlass.now();
     v_priority   smallint;
@@ -59,8 +60,8 @@ BEGIN
     FOR j IN
         SELECT * FROM json_to_recordset(p_jobs)
             AS x (key text, task text, args json, queue text, priority text, run_at timestamptz, attempt int,
-                  deaths int, enqueued_at timestamptz, options json, errors json, checkpoint json, steps json, after json,
-                  state text, reason text, ended_at timestamptz, rerun json, in_turn boolean, part json)
+                  deaths int, enqueued_at timestamptz, options json, errors json, checkpoint json, steps json,
+                  stream json, after json, state text, reason text, ended_at timestamptz, rerun json, in_turn boolean, part json)
     LOOP
         IF j.key IS NULL THEN
             RAISE EXCEPTION 'a job of task % has no key', coalesce(j.task, 'NULL') USING ERRCODE = 'WL005',
@@ -112,6 +113,7 @@ BEGIN
                     v_errors, coalesce(v_errors -> -1 ->> 'type', ''));
             INSERT INTO windlass.ended_otherwise (job, at, kind) VALUES (job, v_now, 'dead');
             PERFORM windlass.import_steps(job, j.steps);
+            PERFORM windlass.import_stream(job, j.stream);
             status := 'dead';
             RETURN NEXT;
             CONTINUE;
@@ -165,6 +167,7 @@ BEGIN
         END IF;
         PERFORM windlass.note_deadlines(ARRAY[job], ARRAY[v_options::text]);
         PERFORM windlass.import_steps(job, j.steps);
+        PERFORM windlass.import_stream(job, j.stream);
         status := 'imported';
         RETURN NEXT;
     END LOOP;
@@ -220,6 +223,19 @@ BEGIN
                coalesce(s.attempt, 1), s.name, coalesce(s.code, ''), coalesce(s.result, 'null')
           FROM json_to_recordset(p_steps)
             AS s (name text, result json, code text, attempt int, at timestamptz, until timestamptz);
+    END IF;
+END $$;
+
+-- Keeps what a job has emitted where it comes from [W3]: under no claim, so that the next run is a new one.
+-- Callers: import_rows. May call: worker. Lock: none.
+CREATE OR REPLACE FUNCTION windlass.import_stream(p_job bigint, p_stream json) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    IF p_stream IS NOT NULL THEN
+        INSERT INTO windlass.stream (job, position, claim, at, n, run, attempt, events)
+        SELECT p_job, s.position, 0, coalesce(s.at, windlass.now()), s.n, s.run, s.attempt, s.events
+          FROM json_to_recordset(p_stream)
+            AS s (position bigint, n int, run int, attempt int, at timestamptz, events json);
     END IF;
 END $$;
 

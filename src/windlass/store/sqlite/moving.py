@@ -23,6 +23,8 @@ from windlass.store.sqlite.schema import Statements
 
 _SQL = Statements("moving")
 _TABLES: Final = ("job", "claim", "worker")
+MAX_STREAM: Final = 1024 * 1024
+"""Characters of a job's stream that leave with it: its end."""
 _STATES: Final = {5: "dead", 7: "scheduled", 8: "retrying"}
 _PART_STATES: Final = {0: "pending", 1: "out", 4: "succeeded", 5: "dead", 6: "cancelled"}
 _PARENT_STATES: Final = {10: "waiting", 5: "dead"}
@@ -188,6 +190,8 @@ def _job(connection: apsw.Connection, row: tuple[Any, ...]) -> Item:
         item["checkpoint"] = _checkpoint(data, done, total, at)
     if steps := fetch(connection, _SQL["steps"], (id,)):
         item["steps"] = [_step(*step) for step in steps]
+    if stream := fetch(connection, _SQL["stream"], (id, MAX_STREAM)):
+        item["stream"] = [_emitted(*emitted) for emitted in stream]
     if rerun is not None:
         item["rerun"] = _rerun(rerun)
     if state == 5:
@@ -199,6 +203,13 @@ def _step(name: str, result: str, code: str, attempt: int, at: float, until: flo
     return {
         "name": name, "result": msgspec.Raw(result.encode()), "code": code, "attempt": attempt,
         "at": _moment(at), "until": _moment(until),
+    }  # fmt: skip
+
+
+def _emitted(position: int, n: int, run: int, attempt: int, at: float, events: str) -> Item:
+    return {
+        "position": position, "n": n, "run": run, "attempt": attempt, "at": _moment(at),
+        "events": msgspec.Raw(events.encode()),
     }  # fmt: skip
 
 

@@ -50,6 +50,11 @@ UNION ALL SELECT 'waiting', count(*) FROM windlass_parent WHERE finished_at IS N
    AND EXISTS (SELECT 1 FROM windlass_after a WHERE a.job = coalesce(j.id, j.pos))
  ORDER BY j.number LIMIT ?;
 
+-- :stream  of a job: the end of it that has so many characters, in order
+SELECT position, n, run, attempt, at, events FROM (
+    SELECT *, sum(length(events)) OVER (ORDER BY position DESC) AS size FROM windlass_stream WHERE job = ?)
+WHERE size <= ? ORDER BY position;
+
 -- :steps  of a job, in their order
 SELECT name, result, code, attempt, at, until FROM windlass_step WHERE job = ? ORDER BY rowid;
 
