@@ -161,6 +161,13 @@ class StoreMachine(Keyed):
         worker, label = data.draw(st.sampled_from(sorted(self.model.claimed)), label="claim")
         self.both("checkpoint", worker, label, f"[{next(self.numbers)}]")
 
+    @action(1, lambda machine: machine.model.claimed)
+    def emit(self, data: Draw) -> None:
+        """[W3] For a job it runs, or did once; perhaps what was sent before. Then its stream is read."""
+        worker, label = data.draw(st.sampled_from(sorted(self.model.claimed)), label="claim")
+        again = data.draw(st.booleans(), label="sent again")
+        self.both("emit", worker, label, data.draw(st.integers(1, 3), label="events"), again)
+
     @action(1)
     def beat(self, data: Draw) -> None:
         self.both("beat", self.worker(data, [*self.alive, *self.gone]))

@@ -4,6 +4,7 @@ Ids, claims and seqs differ from store to store. So every job carries its label 
 translates: labels in, store operations, labels out. What comes out of the two sides must be equal.
 """
 
+import json
 import math
 import re
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -23,7 +24,9 @@ from windlass.store.records import (
     Checkpoint,
     ClaimedJob,
     Depth,
+    Emits,
     Failure,
+    Fence,
     JobChange,
     JobFilter,
     JobRecord,
@@ -86,6 +89,8 @@ class Side:
     seen: dict[str, JobRecord] = field(default_factory=dict)
     claimed: dict[tuple[int, str], ClaimedJob] = field(default_factory=dict)
     sent: dict[int, tuple[int, list[Outcome]]] = field(default_factory=dict)
+    emitted: dict[tuple[int, Fence], tuple[int | None, int | None]] = field(default_factory=dict)
+    """Behind which positions each run has emitted last, and will next."""
     set_back: bool = False
     """Whether the clock was set back. Failures may be out of order then: PostgreSQL has their times alone."""
     terms: list[int] = field(default_factory=list)
@@ -209,6 +214,19 @@ class Side:
     async def resend(self, worker: int) -> Answer:
         finished = await self.store.finish(worker, *self.sent[worker])
         return finished.applied, finished.repeated, [self.labels[job] for job in finished.refused]
+
+    async def emit(self, worker: int, label: str, n: int, again: bool) -> Answer:
+        """As the run's first write, or behind its last one; and the whole stream after it."""
+        run = self.claimed[worker, label]
+        first, last = self.emitted.get((worker, run.fence), (None, None))
+        after = first if again else last
+        emits = Emits(job=run, after=after, n=n, events=json.dumps([n] * n))
+        (position,) = await self.store.emit(worker, [emits])
+        if position is not None:
+            self.emitted[worker, run.fence] = after, position
+        page = await self.store.wait_stream(run.id, 0, 0.0)
+        state = None if page.state is None else page.state.value
+        return position, state, [(b.position, b.n, b.run, b.attempt, b.events) for b in page.batches]
 
     async def checkpoint(self, worker: int, label: str, data: str) -> None:
         await self.store.checkpoint(worker, self.claimed[worker, label], Checkpoint(data, done=1))
