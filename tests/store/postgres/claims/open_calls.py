@@ -62,6 +62,10 @@ class Scene:
             id[name] = await look.value(
                 f"SELECT windlass.enqueue('{queue}.{name}', queue => '{queue}'{sql.format(q=queue)})"
             )
+        id["group"] = await look.value(
+            f"SELECT job FROM windlass.enqueue_one('{queue}.group', '{{}}', '{queue}', 2::smallint, NULL, "
+            """NULL, '{"group_end": true, "otherwise": "run"}', 'skip', NULL)"""
+        )
         await self._stand_in_line_for_tokens()
         await self.store.seed_schedule(
             NewSchedule(name=queue, cron="* * * * *", task=f"{queue}.fired", queue=queue), time.time() - 1
@@ -116,6 +120,8 @@ def calls(scene: Scene) -> dict[str, list[str]]:
     run = scene.running["runs"]
     own = f"{scene.worker}, {run.id}, {run.lane}, {run.claim}, {run.seq}"
     return {
+        "add_to_group": [f"add_to_group({id['group']}, '{{{id['waits']}}}')"],
+        "close_group": [f"close_group({id['group']})"],
         "cancel": [
             f"cancel({id[name]})"
             for name in (
