@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import cached_property
@@ -24,14 +25,16 @@ from windlass.core.durations import Duration, seconds
 from windlass.core.routing import Routes
 from windlass.core.states import State
 from windlass.errors import ConfigurationError
+from windlass.handles import signal_links
 from windlass.handles.bulk import Jobs, job_filter
 from windlass.handles.group import GROUP, Group, end_of_group
 from windlass.handles.job import Job, SignalAnswer
 from windlass.handles.parent import Parent
 from windlass.handles.queue import Queue, TaskSettings
 from windlass.running import loopthread
-from windlass.running.encoding import decode
+from windlass.running.encoding import as_signal, decode
 from windlass.running.producer import Producer
+from windlass.running.steps import span
 from windlass.running.store_handle import StoreHandle
 from windlass.settings import Settings, SettingsInCode, load
 from windlass.store.factory import POSTGRES, describe, is_in_memory, kind_of, make_store
@@ -138,6 +141,25 @@ class Windlass(_Registry):
     ) -> SignalAnswer:
         """Send a job a signal, by its handle or its id; see `Job.signal` [W2]."""
         return await self._handle_of(job).asignal(name, value, connection=connection)
+
+    def signal_url(
+        self,
+        job: Job[Any] | int | str,
+        name: str,
+        value: Any = None,
+        *,
+        base: str,
+        expires: Duration = "7d",
+    ) -> str:
+        """An address that sends this signal once, for a button in a mail or a chat. `base` is where
+        `windlass web` is reached, such as "https://jobs.example.com" [W2].
+
+        It needs no login: whoever has it may send this signal and nothing else, and can read the value. To
+        open it only asks; the button on its page sends. Raises ConfigurationError without a `secret`."""
+        text, lasts = as_signal(name, value), span(expires, f"signal_url(expires={expires!r})")
+        id = self._handle_of(job).id
+        token = signal_links.make(self.settings.secret, id, name, text, time.time() + lasts)
+        return f"{signal_links.base_of(base)}{signal_links.PATH}{token}"
 
     def _handle_of(self, job: Job[Any] | int | str) -> Job[Any]:
         return job if isinstance(job, Job) else self.job(job)

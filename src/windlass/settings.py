@@ -33,7 +33,8 @@ DEFAULT_URL: Final = "sqlite:///windlass.db"
 PREFIX: Final = "WINDLASS_"
 OTHERS: Final = ("HEALTH", "LOG_FORMAT", "LOG_LEVEL")
 """Variables with the prefix that are not settings: the commands `worker` and `web` read them."""
-SECRET: Final = frozenset({"database_url", "web_read", "web_operate"})
+MIN_SECRET: Final = 32
+SECRET: Final = frozenset({"database_url", "secret", "web_read", "web_operate"})
 """Settings that hold secrets and are never shown."""
 _NOT_OURS: Final = ("SOAK_", "TEST_")  # prefixes of variables that tests read
 _ALIKE: Final = 0.75  # how similar to a setting a variable must be to count as misspelt
@@ -78,11 +79,18 @@ class SettingsInCode(TypedDict, total=False):
     web_read: Sequence[str] | str
     web_operate: Sequence[str] | str
     web_hosts: Sequence[str] | str
+    secret: str
 
 
 def _url(value: Any) -> str:
     if not isinstance(value, str) or "://" not in value:
         raise ValueError("this is not a URL; write postgresql://… or sqlite:///path")
+    return value
+
+
+def _secret(value: Any) -> str:
+    if not isinstance(value, str) or 0 < len(value) < MIN_SECRET:
+        raise ValueError(f"a secret is a text of at least {MIN_SECRET} characters")
     return value
 
 
@@ -319,6 +327,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     web_hosts: Annotated[tuple[str, ...], _names] = ()
     """Host names that Mission Control serves besides loopback: ops.example.com; .example.com for all that end
     so; * for any; https://ops.example.com behind a proxy that terminates TLS [M5]."""
+
+    secret: Annotated[str, _secret] = ""
+    """What addresses that send a signal are signed with: the same for those who make them and for Mission
+    Control, 32 characters or more [W2]."""
 
     def for_store(self) -> StoreSettings:
         """The part of the settings that a store understands."""

@@ -21,6 +21,7 @@ CONFIGS = [
     "locks",
     "outcomes",
     "rotation",
+    "wait",
 ]
 
 
@@ -71,6 +72,11 @@ VARIANTS = [
     # A server that forgets.
     Broken("numbers_go_on", "epoch", "EndedHasRun"),
     Broken("draw_before_adoption", "epoch", "OneMeaning"),
+    # Jobs that wait for signals.
+    Broken("sender_leaves_no_note", "wait", "NoLostWakeUp"),
+    Broken("flush_leaves_no_note", "wait", "NoLostWakeUp"),
+    Broken("look_forgets_what_is_held", "wait", "NoLostWakeUp"),
+    Broken("step_decided_again", "wait", "TimedOutStays"),
     # The order of locks.
     Broken("adopt_waits", "locks", "NoRing", TWO_SESSIONS),
     Broken("adopt_takes_partitions", "locks", "NoRing", TWO_SESSIONS),

@@ -43,7 +43,7 @@ class Verdict:
 
 def model_of(config: str) -> str:
     """The module that a configuration is for."""
-    return {"locks": "Locks", "epoch": "Epoch"}.get(config, "Logs")
+    return {"locks": "Locks", "epoch": "Epoch", "wait": "Wait"}.get(config, "Logs")
 
 
 def configuration(name: str, constants: Mapping[str, str], invariant: str | None = None) -> str:

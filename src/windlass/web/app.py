@@ -28,6 +28,7 @@ from windlass.web.http.guard import PRINCIPAL, Authorize, Guard, is_api, path_of
 from windlass.web.http.logins import Logins
 from windlass.web.http.principal import Role
 from windlass.web.http.problems import Problem
+from windlass.web.pages import signal_links
 from windlass.web.service.service import Service
 from windlass.web.service.ticker import Ticker
 
@@ -104,6 +105,7 @@ def _routes(service: Service, logins: Logins) -> list[BaseRoute]:
         Route("/metrics", _metrics(service, logins), methods=["GET"]),
         Route("/healthz", _healthz, methods=["GET"]),
         Route("/readyz", _readyz(service), methods=["GET"]),
+        signal_links.route(service),
         *pages.routes(service),
     ]
 

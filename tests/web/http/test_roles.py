@@ -19,6 +19,8 @@ OTHERS = [
     ("GET", "/healthz", Role.NOBODY),
     ("GET", "/readyz", Role.NOBODY),
     ("GET", "/static/live.js", Role.READ),
+    ("GET", "/signal/{token}", Role.NOBODY),
+    ("POST", "/signal/{token}", Role.NOBODY),
 ]
 TABLE = [
     *((each.method, f"/api{each.path}", each.role) for each in ENDPOINTS),

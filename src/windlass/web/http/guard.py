@@ -24,6 +24,7 @@ from typing import Final, TypeAlias
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from windlass.handles.signal_links import PATH
 from windlass.web.http.answers import refuse, with_common_headers
 from windlass.web.http.logins import Logins
 from windlass.web.http.origin import SAFE, Hosts, from_elsewhere, is_loopback, passed_on
@@ -36,6 +37,8 @@ Authorize: TypeAlias = Callable[[Request], "Principal | Awaitable[Principal | No
 
 OPEN: Final = frozenset({"/healthz", "/readyz"})
 """Open to everybody, by any host name; the answers hold no data."""
+OPEN_BELOW: Final = PATH
+"""The same for addresses that send one signal: each is a secret of its own [W2]."""
 ENDLESS: Final = re.compile(r"/api/(stream|jobs/[^/]+/events)")
 """Without a time limit."""
 ONCE: Final = frozenset(
@@ -84,7 +87,7 @@ class Guard:
         exchange = Exchange(receive, send, self._max_body)
         path = path_of(scope)
         try:
-            if path not in OPEN:
+            if path not in OPEN and not path.startswith(OPEN_BELOW):
                 scope[PRINCIPAL] = await self._admit(scope)
             await self._within_time(scope, exchange, path)
         except Exception as error:  # noqa: BLE001 - the last place where it can become an answer

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from windlass.codec import Purpose, seal
 from windlass.core.json_shapes import misfit
+from windlass.errors import JobNotFound
+from windlass.handles import signal_links
+from windlass.handles.signal_links import Link
 from windlass.presentation import audit
 from windlass.presentation.signals import WaitShape, wait_shape
+from windlass.store.records import Once
 from windlass.web.http.principal import Principal, Role
 from windlass.web.http.problems import Invalid
 from windlass.web.service.audit import Actions, Audit
@@ -18,6 +24,8 @@ if TYPE_CHECKING:
     from windlass.app import Windlass
 
 MAX_LISTED: Final = 500
+KEPT_LONGER: Final = 86400.0
+"""Seconds for which it is remembered that an address was used after it has expired: clocks differ."""
 
 
 class Sent(msgspec.Struct, frozen=True):
@@ -50,6 +58,19 @@ class Signals(Actions):
         most = max(1, min(limit, MAX_LISTED))
         found = await self._store.ask(lambda store: store.waits(most, before=before, signal=signal, job=job))
         return [wait_shape(each) for each in found]
+
+    def link(self, token: str) -> Link | None:
+        """What the address of a button sends; None where it is not ours."""
+        return signal_links.read(self._app.settings.secret, token)
+
+    async def redeem(self, link: Link) -> None:
+        """Send what an address sends, once. The address is the right to do it, so nobody's role is asked."""
+        record = await self._store.ask(lambda store: store.job(link.job))
+        if record is None:
+            raise JobNotFound(f"there is no job {link.job} to signal")
+        value = seal(self._app.codec, link.value, Purpose("signal", record.task))
+        once = Once(link.nonce, max(link.expires - time.time(), 0.0) + KEPT_LONGER)
+        await self._store.ask(lambda store: store.signal(link.job, link.name, value, once=once))
 
     async def send(self, principal: Principal, job: int, name: str, value: Any) -> Sent:
         """Send a signal to a job. Where it waits for one of a type, a value that cannot be of it is refused,

@@ -1,0 +1,139 @@
+---------------------------------- MODULE Wait --------------------------------
+(* A job that waits for signals. It asks, and is suspended by a flush; senders *)
+(* leave their transactions open as long as they like; looks, a timeout and a  *)
+(* cancel come at any moment. A transaction shows what it wrote when it        *)
+(* commits, and reads what was committed when it read.                         *)
+EXTENDS Integers, FiniteSets, TLC
+
+CONSTANTS
+    Senders,        \* each sends one signal, or rolls back
+    MaxRuns,        \* bound on the runs of the job
+    Timeout,        \* TRUE: the wait may time out
+    Broken          \* "none", or the name of the one rule that is broken
+
+VARIABLES
+    state,          \* where the job is: ready, running, flushing, suspended, held, ended
+    runs,           \* how often it was begun
+    asked,          \* TRUE: the present run has found no signal, and waits
+    sent,           \* by sender: idle, open, there, taken
+    notes,          \* the notes that are committed
+    mine,           \* TRUE: the open flush has seen a signal
+    late,           \* TRUE: the time of the wait is over
+    step            \* what the wait has become: none, or the sender, or "timeout"
+
+vars == <<state, runs, asked, sent, notes, mine, late, step>>
+
+There == {s \in Senders : sent[s] = "there"}
+
+Init ==
+    /\ state = "ready" /\ runs = 0 /\ asked = FALSE
+    /\ sent = [s \in Senders |-> "idle"]
+    /\ notes = 0 /\ mine = FALSE /\ late = FALSE /\ step = "none"
+
+(* -------------------------------- the senders ------------------------------ *)
+Send(s) ==
+    /\ sent[s] = "idle" /\ state # "ended"
+    /\ sent' = [sent EXCEPT ![s] = "open"]
+    /\ UNCHANGED <<state, runs, asked, notes, mine, late, step>>
+
+(* The signal and its note show together. A sender in a transaction of the     *)
+(* store's own wakes the job in it instead, where it waits already.            *)
+SendCommit(s) ==
+    /\ sent[s] = "open"
+    /\ sent' = [sent EXCEPT ![s] = "there"]
+    /\ notes' = IF Broken = "sender_leaves_no_note" THEN notes ELSE 1
+    /\ UNCHANGED <<state, runs, asked, mine, late, step>>
+
+SendWaking(s) ==
+    /\ sent[s] = "idle" /\ state = "suspended"
+    /\ sent' = [sent EXCEPT ![s] = "there"] /\ state' = "ready"
+    /\ UNCHANGED <<runs, asked, notes, mine, late, step>>
+
+SendRollback(s) ==
+    /\ sent[s] = "open"
+    /\ sent' = [sent EXCEPT ![s] = "idle"]
+    /\ UNCHANGED <<state, runs, asked, notes, mine, late, step>>
+
+(* ---------------------------------- the job -------------------------------- *)
+Begin ==
+    /\ state = "ready" /\ runs < MaxRuns
+    /\ state' = "running" /\ runs' = runs + 1 /\ asked' = FALSE
+    /\ UNCHANGED <<sent, notes, mine, late, step>>
+
+(* One fenced call: the step that is there, a signal, a timeout, or waiting.   *)
+Ask ==
+    /\ state = "running" /\ ~asked
+    /\ IF step # "none" /\ Broken # "step_decided_again"
+       THEN /\ state' = "ended" /\ UNCHANGED <<asked, sent, step>>
+       ELSE IF There # {}
+       THEN \E s \in There :
+            /\ step' = s /\ asked' = FALSE
+            /\ sent' = [sent EXCEPT ![s] = "taken"]
+            /\ state' \in {"ended", "ready"}     \* it ends, or is tried again later
+       ELSE IF late
+       THEN /\ step' = "timeout" /\ state' \in {"ended", "ready"} /\ UNCHANGED <<asked, sent>>
+       ELSE /\ asked' = TRUE /\ UNCHANGED <<state, sent, step>>
+    /\ UNCHANGED <<runs, notes, mine, late>>
+
+(* The flush looks for a signal that is committed, and commits later.          *)
+FlushOpen ==
+    /\ state = "running" /\ asked
+    /\ state' = "flushing" /\ mine' = (There # {})
+    /\ UNCHANGED <<runs, asked, sent, notes, late, step>>
+
+FlushCommit ==
+    /\ state = "flushing"
+    /\ state' = IF mine THEN "ready" ELSE "suspended"
+    /\ notes' = IF mine \/ Broken = "flush_leaves_no_note" THEN notes ELSE 1
+    /\ mine' = FALSE
+    /\ UNCHANGED <<runs, asked, sent, late, step>>
+
+Die ==
+    /\ state \in {"running", "flushing"}
+    /\ state' = "ready" /\ mine' = FALSE
+    /\ UNCHANGED <<runs, asked, sent, notes, late, step>>
+
+(* --------------------------------- the looks ------------------------------- *)
+Look ==
+    /\ notes = 1
+    /\ notes' = IF state = "held" /\ There # {} /\ Broken # "look_forgets_what_is_held" THEN 1 ELSE 0
+    /\ state' = IF state = "suspended" /\ There # {} THEN "ready" ELSE state
+    /\ UNCHANGED <<runs, asked, sent, mine, late, step>>
+
+(* ------------------------- timeout, cancel, and others --------------------- *)
+Pass ==
+    /\ Timeout /\ ~late /\ late' = TRUE
+    /\ UNCHANGED <<state, runs, asked, sent, notes, mine, step>>
+
+Promote ==
+    /\ state = "suspended" /\ late
+    /\ state' = "ready"
+    /\ UNCHANGED <<runs, asked, sent, notes, mine, late, step>>
+
+(* Somebody holds the job's row: a cancel that may yet be rolled back.         *)
+Hold ==
+    /\ state = "suspended" /\ state' = "held"
+    /\ UNCHANGED <<runs, asked, sent, notes, mine, late, step>>
+
+LetGo ==
+    /\ state = "held" /\ state' \in {"suspended", "ended"}
+    /\ UNCHANGED <<runs, asked, sent, notes, mine, late, step>>
+
+Next ==
+    \/ \E s \in Senders : Send(s) \/ SendCommit(s) \/ SendWaking(s) \/ SendRollback(s)
+    \/ Begin \/ Ask \/ FlushOpen \/ FlushCommit \/ Die \/ Look \/ Pass \/ Promote \/ Hold \/ LetGo
+
+Spec == Init /\ [][Next]_vars
+
+(* ------------------------------ the invariants ----------------------------- *)
+(* A job that waits although its signal is there has a note: it will be woken. *)
+NoLostWakeUp == state \in {"suspended", "held"} /\ There # {} => notes = 1
+
+(* The wait has taken one signal at most, and none that somebody else has.     *)
+TakenOnce == Cardinality({s \in Senders : sent[s] = "taken"}) <= 1
+
+(* What was decided stands: a wait that has timed out has taken nothing.       *)
+TimedOutStays == step = "timeout" => \A s \in Senders : sent[s] # "taken"
+
+Symmetry == Permutations(Senders)
+===============================================================================

@@ -1,0 +1,92 @@
+"""The pages behind `app.signal_url(…)`: no login, no script, no look of Mission Control [W2].
+
+Scanners of mails open every address, so that opening one only asks; the button sends. What is wrong is said
+in a line, and the same whether a job is gone or has ended. Wrong signatures are slowed like wrong logins
+[M5].
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from html import escape
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Route
+
+from windlass.errors import JobNotFound, SignalRefused
+from windlass.handles import signal_links
+from windlass.handles.signal_links import Link
+from windlass.presentation.text import one_line
+from windlass.web.http.login_throttle import LoginThrottle
+from windlass.web.service.service import Service
+
+_WRONG: Final = (404, "This address is not complete, or was changed.")
+_LATE: Final = (410, "This address has expired.")
+_WHY: Final = {
+    "used": (410, "This address was used before."),
+    "ended": (410, "Nobody waits for this answer any more."),
+    "full": (409, "This answer cannot be taken now. Try again later."),
+}
+_SENT: Final = (200, "Thank you. Your answer is on its way.")
+_SLOW: Final = (429, "There were too many wrong addresses. Try again in a minute.")
+
+
+def route(service: Service) -> Route:
+    """The one address, which is open to everybody."""
+    return Route(f"{signal_links.PATH}{{token}}", _endpoint(service), methods=["GET", "POST"])
+
+
+def _endpoint(service: Service) -> Callable[[Request], Awaitable[Response]]:
+    throttle = LoginThrottle()
+
+    async def endpoint(request: Request) -> Response:
+        """Ask, or send."""
+        address = request.client.host if request.client is not None else ""
+        if throttle.blocks(address):
+            return _page(*_SLOW)
+        link = service.signals.link(request.path_params["token"])
+        if link is not None:
+            return await _answer(service, link, sends=request.method == "POST")
+        if throttle.failed(address, ""):
+            await throttle.delay(address)
+            return _page(*_SLOW)
+        return _page(*_WRONG)
+
+    return endpoint
+
+
+async def _answer(service: Service, link: Link, *, sends: bool) -> Response:
+    if link.expires < time.time():
+        return _page(*_LATE)
+    if not sends:
+        return _ask(link)
+    try:
+        await service.signals.redeem(link)
+    except SignalRefused as refused:
+        return _page(*_WHY.get(refused.why, _WHY["ended"]))
+    except JobNotFound:
+        return _page(*_WHY["ended"])
+    return _page(*_SENT)
+
+
+def _ask(link: Link) -> Response:
+    value = "" if link.value == "null" else f": <b>{escape(one_line(link.value, 200))}</b>"
+    button = '<form method="post"><button type="submit">Send</button></form>'
+    return _html(200, f"<p>Send your answer <b>{escape(link.name)}</b>{value}?</p>{button}")
+
+
+def _page(status: int, words: str) -> Response:
+    return _html(status, f"<p>{escape(words)}</p>")
+
+
+def _html(status: int, body: str) -> Response:
+    page = (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Your answer</title>'
+        '<meta name="viewport" content="width=device-width"><meta name="robots" content="noindex"></head>'
+        f"<body><main>{body}</main></body></html>"
+    )
+    headers = {"cache-control": "no-store", "referrer-policy": "no-referrer"}
+    return HTMLResponse(page, status, headers)
