@@ -19,12 +19,6 @@ ROOM = Room({"default": 10}, runs={"default": 3})
 KEYS: list[dict[str, Any]] = [{"ordering_key": "k"}, {"concurrency_key": "k"}, {"task_limit": 1}]
 
 
-@pytest.fixture(autouse=True)
-def stores_with_runs(rig: Rig) -> None:
-    if rig.name not in ("memory", "sqlite", "sqlite_memory"):
-        pytest.skip("hands over single jobs so far")
-
-
 def jobs_of(finished: Finished) -> list[ClaimedJob]:
     return [job for claim in finished.claims for job in claim.jobs]
 
@@ -112,7 +106,7 @@ async def test_c5_a_flush_sent_again_hands_over_nothing(rig: Rig) -> None:
     [
         {"task": "tokens"},
         {"concurrency_key": "l"},
-        {"priority": 4},
+        {"priority": 1},
         {"fair_key": "f"},
         {"chunked": True},
         {"expires": 3600.0},

@@ -403,7 +403,7 @@ def claims_of(row: Any) -> list[Claim]:
     """The claims that a flush has made: see windlass.finish_and_claim."""
     claims: dict[int, Claim] = {}
     columns = zip(
-        *(row[name] for name in ("lanes", "queues", "priorities", "claims", *_COLUMNS)), strict=True
+        *(row[name] for name in ("lanes", "queues", "priorities", "claims", *_COLUMNS, "runs")), strict=True
     )
     for lane, queue, priority, claim, seq, job, task, payload, options, attempt, deaths, *times in columns:
         claims.setdefault(claim, Claim(claim, lane, queue, priority, [])).jobs.append(

@@ -176,7 +176,7 @@ async def write(  # noqa: PLR0913 - what is flushed, and what is asked for with 
         else:
             raise ValueError(f"a worker cannot end an attempt as {outcome.kind.value} (job {outcome.job.id})")
     groups = list(plain.values())
-    handing = () if room is None else (list(room.queues), list(room.queues.values()), list(room.tokens))
+    handing = () if room is None else _asked(room)
     row = await connection.fetchrow(
         _finish_sql(schema, handing=bool(handing)),
         worker,
@@ -203,10 +203,16 @@ async def write(  # noqa: PLR0913 - what is flushed, and what is asked for with 
     return Finished(row["applied"], row["repeated"], tuple(refused), tuple(claims)), row["freed"]
 
 
+def _asked(room: Room) -> tuple[list[Any], ...]:
+    """What a worker has room for, as arguments of finish_and_claim."""
+    runs = [room.runs.get(queue, 0) for queue in room.queues]
+    return list(room.queues), list(room.queues.values()), list(room.tokens), runs
+
+
 @functools.cache
 def _finish_sql(schema: str, *, handing: bool) -> str:
     """A flush, or one that asks for jobs as well: a procedure, which commits before it answers [rule 2]."""
-    places = ", ".join(f"${i}" for i in range(1, 18 if handing else 15))
+    places = ", ".join(f"${i}" for i in range(1, 19 if handing else 15))
     if handing:
         return f"CALL {schema}.finish_and_claim({places})"
     return (

@@ -369,7 +369,7 @@ async def test_a_limit_that_came_with_the_commit_is_looked_at_again(chains: Chai
     await chains.store.set_task(task, {"concurrency": 1})
     stays = await base.look.value(
         "SELECT cardinality(windlass.handed_recheck($1, ARRAY[ROW ($2::int, $3::bigint, $4::bigint,"
-        " $5::bigint, $6::text, '{}', '{}', 1, 0, $7::text, 2, 0, 0)]::windlass.handed[]))",
+        " $5::bigint, $6::text, '{}', '{}', 1, 0, $7::text, 2, 0, 0, 0)]::windlass.handed[]))",
         chains.worker, second.lane, second.claim, second.seq, second.id, task, base.queue,
     )  # fmt: skip
     assert stays == 0

@@ -683,18 +683,20 @@ CREATE TABLE windlass.ring (
 ) WITH (fillfactor = 50);
 
 -- A job that is beyond a gate: a row that names its job, never a count. `turn`: its place in the waiting
--- list, to which it goes back if the tokens it was let out for are gone. `at`: when it was given; tokens are
--- kept for a moment only, see promised_tokens.
+-- list, to which it goes back if the tokens it was let out for are gone, or a run that it belongs to is broken
+-- off. `at`: when it was given; tokens are kept for a moment only, see promised_tokens. `run`: the passes of a
+-- gate with the same number take one place there, see places_taken; one that nobody may join has none.
 CREATE TABLE windlass.pass (
     job         bigint NOT NULL,
     turn        bigint NOT NULL,
     enqueued_at timestamptz NOT NULL,
     at          timestamptz NOT NULL,
+    run         bigint,
     need        int NOT NULL,
     gate        text COLLATE "C" NOT NULL,
     PRIMARY KEY (job, gate)
 );
-CREATE INDEX ON windlass.pass (gate);
+CREATE INDEX ON windlass.pass (gate, run);
 
 -- Gates where something has changed: a job joined the list, or a pass was freed. Those who change something
 -- only insert, so none waits for another; whoever looks at the gate next removes the row.
@@ -745,7 +747,7 @@ ALTER TABLE windlass.uncounted_task REPLICA IDENTITY FULL;
 -- A job that a flush has claimed for its worker: see hand_over. Times are seconds since the epoch.
 CREATE TYPE windlass.handed AS (
     lane int, claim bigint, seq bigint, id bigint, task text, payload json, options json, attempt smallint,
-    deaths smallint, queue text, priority smallint, enqueued float8, offered float8);
+    deaths smallint, queue text, priority smallint, enqueued float8, offered float8, run bigint);
 
 -- What one job of a claim needs of one bucket: its place in the claim, and how many tokens.
 CREATE TYPE windlass.want AS (place int, n int, budget text, key text);

@@ -189,7 +189,8 @@ BEGIN
                     ('windlass.lane_id'::regclass, (SELECT max(id) FROM windlass.lane)),
                     ('windlass.seq_set_id'::regclass, (SELECT max(id) FROM windlass.seq_set)),
                     ('windlass.held_turn'::regclass, greatest((SELECT max(turn) FROM windlass.held),
-                                                              (SELECT max(turn) FROM windlass.pass))),
+                                                              (SELECT max(greatest(turn, run))
+                                                                 FROM windlass.pass))),
                     ('windlass.part_event_no'::regclass, (SELECT max(no) FROM windlass.part_event)),
                     ('windlass.after_due_id_seq'::regclass, (SELECT max(id) FROM windlass.after_due)),
                     ('windlass.report_id_seq'::regclass, (SELECT max(id) FROM windlass.report)),

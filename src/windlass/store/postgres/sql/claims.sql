@@ -449,20 +449,21 @@ BEGIN
     END IF;
 END $$;
 
--- Offers jobs that have passed their last gate, and claims those of them for this worker that it has room
--- for: `handed` [F3] [F6]. A claim like any other, except that it takes what its own transaction has just put
--- at the back of the lane. So it judges no hole, and may have its xid already (see claim_take).
+-- Offers jobs that have passed their last gate, and claims for this worker what it has room for: `handed`
+-- [F3] [F6]. A claim like any other, except that it takes what its own transaction has just put at the back
+-- of the lane. So it judges no hole, and may have its xid already (see claim_take): hi stays below every
+-- number that it does not see, and `ahead` has what it takes beyond.
 -- Callers: admit_freed, in the transaction of a flush, which has proven that the worker lives and commits
 -- before it answers. May call: worker. Lock: the lane, without waiting: where somebody has it, the job stays
--- there like any other; then those of offer.
+-- there like any other; those of waiting_first; then those of offer.
 -- Not handed over: jobs that need tokens (p_tokens: their tasks), parts, those that may have waited too long
--- [E8], those that have seen a worker die [C8], those of queues that are limited, paused or cooling; nor any
--- where others of their queue wait to be claimed: nobody is overtaken [C2]. So no number below the new ones
--- is open, but for what was claimed ahead: hi passes those, and `ahead` holds no more than what producers
--- draw beside.
+-- [E8], those that have seen a worker die [C8], those of queues that are limited, paused or cooling. Nobody
+-- is overtaken [C2]: what waits in the lane goes first, and where p_runs says that others of its key may
+-- follow each job (see add_followers), the worker is handed that. Else nothing is handed over while anybody
+-- waits in the lane, as where others of their queue wait in another lane.
 CREATE OR REPLACE FUNCTION windlass.hand_over(
-    p_worker bigint, p_rows windlass.held[], p_queues text[], p_rooms int[], p_tokens text[])
-RETURNS windlass.handed[]
+    p_worker bigint, p_rows windlass.held[], p_queues text[], p_rooms int[], p_tokens text[], p_runs int[],
+    p_limit int) RETURNS windlass.handed[]
 LANGUAGE plpgsql AS $$
 DECLARE
     g        record;
@@ -471,6 +472,11 @@ DECLARE
     v_handed windlass.handed[] := '{}';
     v_room   int;
     v_rows   windlass.held[];
+    v_more   windlass.handed[];
+    v_fit    boolean;
+    v_waits  int;
+    v_waiting windlass.held[];
+    v_old    bigint[];
     v_left   windlass.held[] := '{}';
     v_seqs   bigint[];
     v_tasks  text[];
@@ -504,21 +510,55 @@ BEGIN
             CONTINUE;
         END IF;
         c := windlass.cursor_of(v_lane.id);
-        v_hi := c.hi + c.ahead_n;
-        IF c.holes > 0 OR coalesce(pg_sequence_last_value(v_lane.position), 0) <> v_hi THEN
+        v_hi := c.hi;
+        v_n := coalesce(pg_sequence_last_value(v_lane.position), 0) - v_hi - c.ahead_n;
+        v_ahead := CASE WHEN c.ahead_n > 0 THEN windlass.gather_seqs(c.ahead, c.ahead_spilled)
+                                                * int8multirange(int8range(v_hi + 1, NULL)) ELSE '{}' END;
+        v_waits := 0;
+        v_old := '{}';
+        IF c.holes > 0 OR v_n > 0 AND coalesce(p_runs[g.place], 0) < 1 THEN
             v_left := v_left || g.jobs;
             CONTINUE;
+        ELSIF v_n > 0 THEN
+            SELECT f.jobs, f.seqs, f.fit INTO v_waiting, v_old, v_fit
+              FROM windlass.waiting_first(v_lane, v_hi, v_ahead, v_n > v_room, v_room, p_tokens) AS f;
+            IF NOT v_fit THEN
+                v_left := v_left || g.jobs;
+                CONTINUE;
+            END IF;
+            v_waits := cardinality(v_waiting);
+            v_rows := v_waiting || v_rows[:v_room - v_waits];
         END IF;
         p_rooms[g.place] := v_room - cardinality(v_rows);
         v_left := v_left || ARRAY(SELECT u FROM unnest(g.jobs) AS u
                                    WHERE u.id <> ALL (ARRAY(SELECT r.id FROM unnest(v_rows) AS r)));
-        SELECT windlass.offer(v_lane.id, count(*)::int, array_agg(u.task), array_agg(u.payload::text),
-                              array_agg(u.options::text), array_agg(u.id), array_agg(u.attempt),
-                              array_agg(u.deaths), array_agg(u.enqueued_at), array_agg(u.since), true),
-               array_agg(u.task), bool_or(u.options::text LIKE '%"unique_key"%')
-          INTO v_seqs, v_tasks, v_unique FROM unnest(v_rows) AS u;
-        SELECT range_agg(int8range(s, s + 1)) INTO v_taken FROM unnest(v_seqs) AS s;
-        v_ahead := v_taken;
+        SELECT v_old || windlass.offer(v_lane.id, count(*)::int, array_agg(u.task),
+                                       array_agg(u.payload::text), array_agg(u.options::text),
+                                       array_agg(u.id), array_agg(u.attempt), array_agg(u.deaths),
+                                       array_agg(u.enqueued_at), array_agg(u.since), true)
+          INTO v_seqs
+          FROM unnest(v_rows[v_waits + 1:]) AS u HAVING count(*) > 0;
+        v_seqs := coalesce(v_seqs, v_old);
+        v_claim := windlass.next_claim(c);
+        v_more := windlass.add_followers(v_lane, v_claim, v_rows, coalesce(p_runs[g.place], 0), p_limit,
+                                         p_tokens);
+        v_more := ARRAY(
+            SELECT ROW (v_lane.id, v_claim, u.seq, u.id, u.task, u.payload, u.options, u.attempt, u.deaths,
+                        u.queue, u.priority, date_part('epoch', u.enqueued_at),
+                        date_part('epoch', u.since),
+                        coalesce((SELECT p.run FROM windlass.pass p
+                                   WHERE cardinality(v_more) > 0 AND p.job = u.id AND p.gate = u.gate
+                                     AND EXISTS (SELECT FROM windlass.pass o
+                                                  WHERE o.gate = p.gate AND o.run = p.run
+                                                    AND o.job <> p.job)), 0)
+                       )::windlass.handed
+              FROM ROWS FROM (unnest(v_rows), unnest(v_seqs))
+                AS u (id, turn, since, enqueued_at, priority, attempt, deaths, queue, fair_key, task, payload,
+                      options, gate, need, seq)) || v_more;
+        SELECT range_agg(int8range(u.seq, u.seq + 1)), array_agg(u.task),
+               bool_or(u.options::text LIKE '%"unique_key"%')
+          INTO v_taken, v_tasks, v_unique FROM unnest(v_more) AS u;
+        v_ahead := v_ahead + v_taken;
         IF lower(v_ahead) = v_hi + 1 THEN
             SELECT upper(s) - 1 INTO v_hi FROM unnest(v_ahead) AS s ORDER BY lower(s) LIMIT 1;
             v_ahead := v_ahead * int8multirange(int8range(v_hi + 1, NULL));
@@ -529,26 +569,67 @@ BEGIN
             v_spill := windlass.spill_seqs(v_lane.id, v_ahead, 0, '{}');
             v_ahead := '{}';
         END IF;
-        v_claim := windlass.next_claim(c);
         INSERT INTO windlass.claim (segment, id, lane, worker, hi, n, late, seqs, claimed_at, probed_at,
                                     ahead, ahead_spilled, ahead_n, tasks, snapshot)
         VALUES (pg_sequence_last_value('windlass.segment_current'::regclass), v_claim, v_lane.id, p_worker,
-                v_hi, cardinality(v_seqs), v_n > 0, v_taken, windlass.now(), c.probed_at,
+                v_hi, cardinality(v_more), v_n > 0, v_taken, windlass.now(), c.probed_at,
                 nullif(v_ahead, '{}'), v_spill, v_n,
                 CASE WHEN v_tasks[1] = ALL (v_tasks) THEN v_tasks[:1] ELSE v_tasks END,
                 CASE WHEN v_unique THEN pg_current_snapshot() END);
-        v_handed := v_handed || ARRAY(
-            SELECT ROW (v_lane.id, v_claim, u.seq, u.id, u.task, u.payload, u.options, u.attempt, u.deaths,
-                        u.queue, u.priority, date_part('epoch', u.enqueued_at),
-                        date_part('epoch', u.since))::windlass.handed
-              FROM ROWS FROM (unnest(v_rows), unnest(v_seqs))
-                AS u (id, turn, since, enqueued_at, priority, attempt, deaths, queue, fair_key, task, payload,
-                      options, gate, need, seq));
+        v_handed := v_handed || v_more;
     END LOOP;
     IF cardinality(v_left) > 0 THEN
         PERFORM windlass.offer_held(v_left);
     END IF;
     RETURN v_handed;
+END $$;
+
+-- The first jobs that wait in a lane, up to p_room, for a flush to hand over: `jobs`, each with the gate
+-- whose run others may join, or none, and its turn there; `seqs`, their positions. `fit`: all of them may be
+-- handed over. Where more wait than there is room for (p_more), those of a plain backlog are left to claims,
+-- which take many at once.
+-- Callers: hand_over. May call: worker. Lock: those of the gates, without waiting; the caller holds the
+-- lane's. At most eight gaps between what was claimed ahead are looked at, and no more than 10,000 numbers
+-- are claimed ahead: then a claim must move the cursor first.
+CREATE OR REPLACE FUNCTION windlass.waiting_first(
+    p_lane windlass.lane, p_hi bigint, p_ahead int8multirange, p_more boolean, p_room int, p_tokens text[],
+    OUT jobs windlass.held[], OUT seqs bigint[], OUT fit boolean)
+LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
+SET enable_sort = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
+DECLARE
+    v_gaps  int8multirange := int8multirange(
+        int8range(p_hi + 1, coalesce(pg_sequence_last_value(p_lane.position), 0), '[]')) - p_ahead;
+    v_space int := ('windlass.held'::regclass::oid::bigint - 2147483648)::int;
+BEGIN
+    fit := (SELECT count(*) FROM unnest(v_gaps)) <= 8
+           AND (isempty(p_ahead) OR windlass.count_seqs(p_ahead) <= 10000);
+    IF NOT fit THEN
+        RETURN;
+    END IF;
+    SELECT coalesce(array_agg(ROW (windlass.job_of(w.ready), coalesce(p.turn, 0), (w.ready).offered_at,
+                                   windlass.enqueued_of(w.ready), p_lane.priority, (w.ready).attempt,
+                                   (w.ready).deaths, p_lane.queue, NULL, (w.ready).task, (w.ready).payload,
+                                   (w.ready).options,
+                                   CASE WHEN pg_try_advisory_xact_lock(v_space, hashtext(p.gate))
+                                        THEN p.gate END, 1)::windlass.held ORDER BY (w.ready).seq), '{}'),
+           coalesce(array_agg((w.ready).seq ORDER BY (w.ready).seq), '{}'),
+           coalesce(bool_and((w.ready).deaths = 0 AND (w.ready).task <> ALL (p_tokens)
+                             AND coalesce((w.ready).options::text !~ '"(part|fair_key|expires_at)"', true)
+                             AND t.concurrency IS NULL AND t.key_concurrency IS NULL
+                             AND (p.gate IS NOT NULL OR NOT p_more)
+                             AND coalesce(p.gate NOT LIKE 'budget:%', true)), true)
+      INTO jobs, seqs, fit
+      FROM (SELECT r.ready
+              FROM unnest(v_gaps) AS gap (span)
+             CROSS JOIN LATERAL (SELECT x AS ready FROM windlass.ready x
+                                  WHERE x.lane = p_lane.id AND x.seq >= lower(gap.span)
+                                    AND x.seq < upper(gap.span)
+                                  ORDER BY x.seq LIMIT p_room) AS r
+             ORDER BY (r.ready).seq LIMIT p_room) AS w
+      LEFT JOIN LATERAL (SELECT x.gate, x.turn FROM windlass.pass x WHERE x.job = windlass.job_of(w.ready)
+                          ORDER BY x.gate LIMIT 1) AS p ON true
+      LEFT JOIN windlass.task_setting t ON t.name = (w.ready).task;
 END $$;
 
 -- How long a lane's holes are left alone between two probes: 50 ms, and more where they are many, since each

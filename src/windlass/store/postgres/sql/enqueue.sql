@@ -198,8 +198,8 @@ BEGIN
         AS u (id, task, payload, options, gate, aside, i)
      WHERE u.aside ORDER BY u.i;
     IF true = ANY (v_in) THEN
-        INSERT INTO windlass.pass (gate, job, need, turn, enqueued_at, at)
-        SELECT u.gate, u.id, 1, nextval('windlass.held_turn'), v_now, v_now
+        INSERT INTO windlass.pass (gate, job, need, turn, enqueued_at, at, run)
+        SELECT u.gate, u.id, 1, nextval('windlass.held_turn'), v_now, v_now, nextval('windlass.held_turn')
           FROM unnest(v_ids, v_gates, v_in) AS u (id, gate, let) WHERE u.let;
     END IF;
     RETURN v_ids;
@@ -244,7 +244,7 @@ BEGIN
                           FROM unnest(p_gates, p_tasks, p_options) WITH ORDINALITY
                             AS x (gate, task, options, i)) AS u
                   LEFT JOIN windlass.task_setting t ON t.name = u.task) AS j
-          LEFT JOIN (SELECT o AS gate, (SELECT count(*) FROM windlass.pass p WHERE p.gate = o) AS taken
+          LEFT JOIN (SELECT o AS gate, windlass.places_taken(o) AS taken
                        FROM unnest(v_open) AS o
                       WHERE NOT EXISTS (SELECT FROM windlass.held h WHERE h.gate = o OFFSET 0)
                         AND NOT EXISTS (SELECT FROM windlass.uncounted_task c WHERE 'task:' || c.task = o)

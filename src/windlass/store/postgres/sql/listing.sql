@@ -363,8 +363,8 @@ RETURNS TABLE (name text, passes bigint, waiting bigint, oldest float8)
 LANGUAGE plpgsql STABLE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 BEGIN
     RETURN QUERY
-    SELECT g.name, (SELECT count(*) FROM (SELECT FROM windlass.pass p WHERE p.gate = g.name
-                                           LIMIT 10000) AS x),
+    SELECT g.name, (SELECT count(*) FILTER (WHERE x.run IS NULL) + count(DISTINCT x.run)
+                      FROM (SELECT p.run FROM windlass.pass p WHERE p.gate = g.name LIMIT 10000) AS x),
            (SELECT count(*) FROM (SELECT FROM windlass.held h WHERE h.gate = g.name LIMIT 10000) AS x),
            date_part('epoch', windlass.now() - g.since)
       FROM (SELECT n.name, h.since

@@ -145,14 +145,14 @@ $$;
 
 -- How many seqs a set holds.
 -- Callers: claim_take, hand_over, take_ahead, hole_state, open_claims, finish, depth, adopt_lane,
--- lane_committed_depth, ends_of.
+-- lane_committed_depth, ends_of, waiting_first.
 -- May call: worker, reader. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.count_seqs(p_seqs int8multirange) RETURNS bigint
 LANGUAGE sql IMMUTABLE AS $$ SELECT coalesce(sum(upper(s) - lower(s)), 0)::bigint FROM unnest(p_seqs) AS s $$;
 
 -- A set of seqs in one piece: what is in the claim row and what was spilled from it.
 -- Callers: claim_take, take_ahead, rotation_move, adopt_lane, must_adopt, lane_depth, lane_committed_depth,
--- lane_head, lane_tasks, list_claims, list_spans. May call: worker, reader. Lock: none.
+-- lane_head, lane_tasks, list_claims, list_spans, hand_over. May call: worker, reader. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.gather_seqs(
     p_inline int8multirange, p_spilled bigint[]) RETURNS int8multirange
 LANGUAGE plpgsql STABLE AS $$
@@ -166,7 +166,7 @@ END $$;
 
 -- Names the current segment and keeps it from being sealed until the transaction ends.
 -- Callers: offer, declare_lane, finish, settle, note_failure, import_rows, retry, retry_many, rotation_move,
--- rotation_move_failures, rotation_reclaim, adopt_lane. May call: worker.
+-- rotation_move_failures, rotation_reclaim, adopt_lane, add_followers. May call: worker.
 -- Lock: ROW EXCLUSIVE on the partition of ready.
 -- The number is read from a sequence, so no snapshot is too old for it, and it is read again after the lock:
 -- a lock on ready_N while N is not current was taken before the switch. rotation_seal looks for exactly

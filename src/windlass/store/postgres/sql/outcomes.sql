@@ -13,7 +13,7 @@
 -- one whose claim is gone, if its number was noted when that segment was reclaimed. A job that ended in
 -- another flush is refused. `freed`: gates with room and with waiting jobs, for the caller to pass to
 -- admit_gates. p_admit: let up to so many of them through here, where that needs no waiting; not in a
--- handler's own transaction, which may last. p_queues, p_rooms, p_tokens: see hand_over; only
+-- handler's own transaction, which may last. p_queues, p_rooms, p_tokens, p_runs: see hand_over; only
 -- finish_and_claim may ask for that.
 CREATE OR REPLACE FUNCTION windlass.finish(
     p_worker bigint, p_flush bigint,
@@ -21,7 +21,7 @@ CREATE OR REPLACE FUNCTION windlass.finish(
     p_jobs bigint[], p_job_claims bigint[], p_job_lanes int[], p_job_seqs bigint[], p_results text[],
     p_others json, p_forgets boolean[] DEFAULT NULL, p_admit int DEFAULT NULL,
     p_queues text[] DEFAULT NULL, p_rooms int[] DEFAULT NULL, p_tokens text[] DEFAULT NULL,
-    OUT applied bigint, OUT repeated bigint, OUT refused_claims bigint[],
+    p_runs int[] DEFAULT NULL, OUT applied bigint, OUT repeated bigint, OUT refused_claims bigint[],
     OUT refused_seqs text[], OUT refused_jobs bigint[], OUT freed text[], OUT handed windlass.handed[])
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -89,7 +89,7 @@ BEGIN
                        CROSS JOIN LATERAL unnest(a.seqs::int8multirange) AS s (span)
                         JOIN windlass.pass p ON p.job >= (c.lane::bigint << 44 | lower(s.span))
                                             AND p.job < (c.lane::bigint << 44 | upper(s.span))),
-                'all', NULL);
+                'all', NULL, p_admit IS NOT NULL);
         END IF;
         -- Who comes after them: mostly nobody does [P12]. Of the edges only those near these jobs are looked
         -- at, since under an open snapshot the table may be full of dead ones. An old snapshot cannot tell:
@@ -128,15 +128,16 @@ BEGIN
                      ON a.claim = u.claim AND a.seqs::int8multirange @> u.seq
                   WHERE u.forget;
             END IF;
-            SELECT freed || windlass.drop_passes(array_agg(u.job), 'all', NULL) INTO freed
-              FROM unnest(p_jobs, p_job_claims, p_job_seqs) AS u (job, claim, seq)
-              JOIN unnest(v_added, v_added_seqs) AS a (claim, seqs)
-                ON a.claim = u.claim AND a.seqs::int8multirange @> u.seq;
-            PERFORM windlass.settle(array_agg(u.job), array_agg(u.lane), array_agg(u.claim), 'succeeded')
-               FROM unnest(p_jobs, p_job_claims, p_job_lanes, p_job_seqs) AS u (job, claim, lane, seq)
-               JOIN unnest(v_added, v_added_seqs) AS a (claim, seqs)
-                 ON a.claim = u.claim AND a.seqs::int8multirange @> u.seq
-             HAVING count(*) > 0;
+            -- The spans are read once, not for each job.
+            WITH a AS MATERIALIZED (SELECT x.claim, x.seqs::int8multirange AS seqs
+                                      FROM unnest(v_added, v_added_seqs) AS x (claim, seqs))
+            SELECT array_agg(u.job) AS jobs, array_agg(u.lane) AS lanes, array_agg(u.claim) AS claims INTO o
+              FROM unnest(p_jobs, p_job_claims, p_job_lanes, p_job_seqs) AS u (job, claim, lane, seq)
+              JOIN a ON a.claim = u.claim AND a.seqs @> u.seq;
+            IF o.jobs IS NOT NULL THEN
+                freed := freed || windlass.drop_passes(o.jobs, 'all', NULL, p_admit IS NOT NULL);
+                PERFORM windlass.settle(o.jobs, o.lanes, o.claims, 'succeeded', p_dropped => true);
+            END IF;
         END IF;
     END IF;
     IF p_others IS NOT NULL THEN
@@ -149,7 +150,7 @@ BEGIN
     IF freed <> '{}' AND p_admit IS NOT NULL
        AND current_setting('transaction_isolation') = 'read committed' THEN
         SELECT a.left_over, a.handed INTO freed, handed
-          FROM windlass.admit_freed(p_worker, freed, p_admit, p_queues, p_rooms, p_tokens) AS a;
+          FROM windlass.admit_freed(p_worker, freed, p_admit, p_queues, p_rooms, p_tokens, p_runs) AS a;
     ELSIF freed <> '{}' THEN
         PERFORM windlass.mark_gates_changed(freed, false);
     END IF;
@@ -168,7 +169,7 @@ CREATE OR REPLACE PROCEDURE windlass.finish_and_claim(
     p_lanes int[], p_claims bigint[], p_seqs text[], p_ns int[],
     p_jobs bigint[], p_job_claims bigint[], p_job_lanes int[], p_job_seqs bigint[], p_results text[],
     p_others json, p_forgets boolean[], p_admit int, p_queues text[], p_rooms int[], p_tokens text[],
-    INOUT applied bigint DEFAULT NULL, INOUT repeated bigint DEFAULT NULL,
+    p_runs int[], INOUT applied bigint DEFAULT NULL, INOUT repeated bigint DEFAULT NULL,
     INOUT refused_claims bigint[] DEFAULT NULL, INOUT refused_seqs text[] DEFAULT NULL,
     INOUT refused_jobs bigint[] DEFAULT NULL, INOUT freed text[] DEFAULT NULL,
     INOUT lanes int[] DEFAULT NULL, INOUT queues text[] DEFAULT NULL,
@@ -176,7 +177,8 @@ CREATE OR REPLACE PROCEDURE windlass.finish_and_claim(
     INOUT seqs bigint[] DEFAULT NULL, INOUT ids bigint[] DEFAULT NULL, INOUT tasks text[] DEFAULT NULL,
     INOUT payloads text[] DEFAULT NULL, INOUT options text[] DEFAULT NULL,
     INOUT attempts smallint[] DEFAULT NULL, INOUT deaths smallint[] DEFAULT NULL,
-    INOUT enqueued float8[] DEFAULT NULL, INOUT offered float8[] DEFAULT NULL)
+    INOUT enqueued float8[] DEFAULT NULL, INOUT offered float8[] DEFAULT NULL,
+    INOUT runs bigint[] DEFAULT NULL)
 LANGUAGE plpgsql AS $$
 DECLARE
     v_done   record;
@@ -186,7 +188,7 @@ BEGIN
     SET TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE;
     v_done := windlass.finish(p_worker, p_flush, p_lanes, p_claims, p_seqs, p_ns, p_jobs, p_job_claims,
                               p_job_lanes, p_job_seqs, p_results, p_others, p_forgets, p_admit, p_queues,
-                              p_rooms, p_tokens);
+                              p_rooms, p_tokens, p_runs);
     applied := v_done.applied;
     repeated := v_done.repeated;
     refused_claims := v_done.refused_claims;
@@ -203,9 +205,10 @@ BEGIN
     END IF;
     SELECT array_agg(h.lane), array_agg(h.queue), array_agg(h.priority), array_agg(h.claim), array_agg(h.seq),
            array_agg(h.id), array_agg(h.task), array_agg(h.payload::text), array_agg(h.options::text),
-           array_agg(h.attempt), array_agg(h.deaths), array_agg(h.enqueued), array_agg(h.offered)
+           array_agg(h.attempt), array_agg(h.deaths), array_agg(h.enqueued), array_agg(h.offered),
+           array_agg(h.run)
       INTO lanes, queues, priorities, claims, seqs, ids, tasks, payloads, options, attempts, deaths, enqueued,
-           offered
+           offered, runs
       FROM unnest(v_handed) AS h;
 END $$;
 
@@ -224,6 +227,7 @@ DECLARE
     v_ready  windlass.ready;
     v_reason text;
     v_claim  bigint;
+    v_ended  bigint[] := ARRAY(SELECT x.id FROM json_to_recordset(p_others) AS x (id bigint));
 BEGIN
     applied := 0;
     repeated := 0;
@@ -264,6 +268,7 @@ BEGIN
             RETURNING claim, kind)
         SELECT j.*, j.open AND a.claim IS NOT NULL AS added
           FROM judged j LEFT JOIN added a ON a.claim = j.claim AND a.kind = j.final
+         ORDER BY j.final IN ('cancelled', 'dead') DESC, j.claim, j.seq
     LOOP
         IF d.wrong THEN
             refused := refused || d.id;
@@ -285,6 +290,14 @@ BEGIN
         END IF;
         IF d.type IS NOT NULL THEN
             PERFORM windlass.note_failure(d.id, (d.ready).attempt, d.type, d.message, d.traceback);
+        END IF;
+        IF d.final NOT IN ('cancelled', 'dead')
+           AND EXISTS (SELECT FROM windlass.pass p WHERE p.job = d.id AND p.run IS NOT NULL)
+           AND windlass.rejoin_list(d.id, (d.ready), (d.ready).attempt + (d.kind = 'retry')::int,
+                                    (d.ready).deaths, d.delay, v_ended) THEN
+            UPDATE windlass.checkpoint k SET claim = NULL, worker = NULL
+             WHERE k.job = d.id AND k.claim = d.claim;
+            CONTINUE;
         END IF;
         IF d.final IN ('cancelled', 'dead') OR d.delay > 0 THEN
             freed := freed || windlass.drop_passes(
@@ -363,7 +376,7 @@ END $$;
 
 -- The options of a job that is offered again, with the time since when no worker has known its task, or
 -- without it [O4].
--- Callers: finish_others, hand_back, split, retry, retry_many. May call: worker. Lock: none.
+-- Callers: finish_others, hand_back, split, retry, retry_many, put_back. May call: worker. Lock: none.
 -- The first time counts until the attempt ends in another way.
 CREATE OR REPLACE FUNCTION windlass.unknown_since(p_options json, p_unknown boolean) RETURNS json
 LANGUAGE plpgsql AS $$
@@ -405,18 +418,20 @@ END $$;
 -- Callers: every function that ends jobs, with how they ended. May call: worker. Lock: the rows of
 -- unique_key, without waiting; none of a parent (see note_part_ends). Pins the segment where progress
 -- is kept.
--- p_claims and p_lanes name the claim each job ended in, or NULL where it ended waiting; p_snapshot is that
+-- p_dropped: their passes were taken back before. p_claims and p_lanes name the claim each job ended in, or NULL where it ended waiting; p_snapshot is that
 -- claim's, where the caller has kept it. A key that a producer's transaction holds is left to settle_rest: no
 -- worker waits for a producer. A part that did not succeed keeps its checkpoint, for its redrive [P9]. The
 -- progress of a job stays with it when its checkpoint goes: in the result log, or with the dead letter [P6].
 CREATE OR REPLACE FUNCTION windlass.settle(
-    p_jobs bigint[], p_lanes int[], p_claims bigint[], p_kind text, p_snapshot pg_snapshot DEFAULT NULL)
-RETURNS void
+    p_jobs bigint[], p_lanes int[], p_claims bigint[], p_kind text, p_snapshot pg_snapshot DEFAULT NULL,
+    p_dropped boolean DEFAULT false) RETURNS void
 LANGUAGE plpgsql SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     u record;
 BEGIN
-    PERFORM windlass.drop_passes(p_jobs, 'all', true);
+    IF NOT p_dropped THEN
+        PERFORM windlass.drop_passes(p_jobs, 'all', true);
+    END IF;
     IF EXISTS (SELECT FROM windlass.checkpoint WHERE job = ANY (p_jobs)) THEN
         IF p_kind = 'dead' THEN
             UPDATE windlass.dead d SET done = k.done, total = k.total, saved_at = k.at

@@ -91,11 +91,11 @@ BEGIN
 END $$;
 
 -- Proves that a worker is alive in this epoch [S3] and keeps it so until the transaction ends [C5].
--- Callers: claim_take, claim_recheck, finish, split, checkpoint, save_steps, wait_for_signal, emit,
--- spend_tokens, beat. May call: worker. Lock: the life row FOR SHARE, with p_long FOR KEY SHARE: for a handler's
--- own transaction, which must keep the worker alive without blocking its flushes (see worker_alone; what ends a
--- worker takes FOR UPDATE) [S2]. At a higher isolation level the lock fails if the row has changed, so no stale
--- snapshot passes.
+-- Callers: claim_take, claim_recheck, break_runs, finish, split, checkpoint, save_steps, wait_for_signal,
+-- emit, spend_tokens, beat. May call: worker. Lock: the life row FOR SHARE, with p_long FOR KEY SHARE: for a
+-- handler's own transaction, which must keep the worker alive without blocking its flushes (see worker_alone;
+-- what ends a worker takes FOR UPDATE) [S2]. At a higher isolation level the lock fails if the row has
+-- changed, so no stale snapshot passes.
 CREATE OR REPLACE FUNCTION windlass.worker_fence(p_worker bigint, p_long boolean DEFAULT false) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -281,11 +281,20 @@ BEGIN
             INSERT INTO windlass.outcome (segment, claim, lane, flush, kind, seqs, n, at)
             SELECT segment, claim, lane, 0, kind, range_agg(int8range(seq, seq + 1)), count(*), windlass.now()
               FROM judged GROUP BY segment, claim, lane, kind)
-        SELECT j.*, (SELECT count(DISTINCT claim) FROM held) > p_limit AS more FROM judged j
-         ORDER BY j.claim, j.seq
+        SELECT j.*, (SELECT count(DISTINCT claim) FROM held) > p_limit AS more,
+               (SELECT array_agg(x.id) FROM judged x) AS step
+          FROM judged j ORDER BY j.kind IN ('cancelled', 'dead') DESC, j.claim, j.seq
     LOOP
         left_over := d.more;
         v_delay := CASE WHEN p_kind = 'lost' THEN p_delays[d.deaths] ELSE 0 END;
+        IF d.kind NOT IN ('cancelled', 'dead')
+           AND EXISTS (SELECT FROM windlass.pass p WHERE p.job = d.id AND p.run IS NOT NULL)
+           AND windlass.rejoin_list(d.id, d.ready, (d.ready).attempt, d.deaths, v_delay, d.step) THEN
+            offered := offered + 1;
+            UPDATE windlass.checkpoint k SET claim = NULL, worker = NULL
+             WHERE k.job = d.id AND k.claim = d.claim;
+            CONTINUE;
+        END IF;
         IF d.kind IN ('cancelled', 'dead') OR v_delay > 0 THEN
             freed := freed || windlass.drop_passes(ARRAY[d.id],
                                                    CASE WHEN d.kind IN ('cancelled', 'dead') THEN 'all'

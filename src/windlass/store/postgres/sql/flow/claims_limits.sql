@@ -55,7 +55,7 @@ BEGIN
             IF NOT EXISTS (SELECT FROM windlass.held h WHERE h.gate = g.gate) THEN
                 PERFORM windlass.count_running(g.task, p_claim);
                 v_room := greatest((SELECT t.concurrency FROM windlass.task_setting t WHERE t.name = g.task)
-                                   - (SELECT count(*) FROM windlass.pass p WHERE p.gate = g.gate), 0);
+                                   - windlass.places_taken(g.gate), 0);
             END IF;
         END IF;
         INSERT INTO windlass.pass (gate, job, need, turn, enqueued_at, at)
@@ -126,6 +126,7 @@ DECLARE
     v_seqs  bigint[];
     v_stays windlass.handed[] := '{}';
 BEGIN
+    p_handed := windlass.break_runs(p_worker, p_handed);
     FOR g IN SELECT h.lane, h.claim, array_agg(h.seq) AS seqs, array_agg(h.id) AS ids,
                     array_agg(h.task) AS tasks, array_agg(h.payload::text) AS payloads,
                     array_agg(h.options::text) AS options,
@@ -164,8 +165,7 @@ BEGIN
               ORDER BY u.i, p.gate COLLATE "C" LOOP
         CONTINUE WHEN v_over[g.i] IS NOT NULL;
         IF NOT v_passes ? g.gate THEN
-            v_passes := v_passes || jsonb_build_object(
-                g.gate, (SELECT count(*) FROM windlass.pass p WHERE p.gate = g.gate));
+            v_passes := v_passes || jsonb_build_object(g.gate, windlass.places_taken(g.gate));
         END IF;
         CONTINUE WHEN (v_passes ->> g.gate)::bigint <= g.most;
         IF NOT v_started ? g.gate THEN
@@ -183,14 +183,15 @@ BEGIN
     RETURN v_over;
 END $$;
 
--- How many running jobs have a pass of a gate, not counting p_but.
+-- How many places of a gate are taken by running jobs, not counting p_but: see places_taken.
 -- Callers: claim_called_back. May call: worker. Lock: ACCESS SHARE on claim, as in finish; the gate's, held
 -- by the caller.
 CREATE OR REPLACE FUNCTION windlass.count_started(p_gate text, p_but bigint[]) RETURNS bigint
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 BEGIN
     LOCK TABLE windlass.claim IN ACCESS SHARE MODE;
-    RETURN (SELECT count(*) FROM windlass.pass p CROSS JOIN LATERAL windlass.locate(p.job) AS l
+    RETURN (SELECT count(*) FILTER (WHERE p.run IS NULL) + count(DISTINCT p.run)
+              FROM windlass.pass p CROSS JOIN LATERAL windlass.locate(p.job) AS l
              WHERE p.gate = p_gate AND p.job <> ALL (p_but) AND l.claim IS NOT NULL AND l.kind IS NULL);
 END $$;
 

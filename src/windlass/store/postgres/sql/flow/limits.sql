@@ -58,7 +58,7 @@ LANGUAGE sql IMMUTABLE AS $$
 $$;
 
 -- Which of some tasks (NULL: of all) are limited by a setting [F3].
--- Callers: enqueue_many, enqueue_new, offer_deferred, claim_gated, claim_recheck, retry_many.
+-- Callers: enqueue_many, enqueue_new, offer_deferred, claim_gated, claim_recheck, retry_many, break_runs.
 -- May call: worker.
 -- Lock: none.
 -- The table is small.
@@ -94,13 +94,17 @@ $$;
 -- the row it writes, which nobody else sees yet.
 -- SET CONSTRAINTS ALL IMMEDIATE, which some frameworks send, fires it too early. So its own update fires it
 -- again, deferred, and it draws a new turn unless the same statement has drawn this one: the last draw is at
--- COMMIT. windlass.drawing: that statement, and the first number it has drawn.
+-- COMMIT. windlass.drawing: that statement, and the first number it has drawn. windlass.put_back: jobs of
+-- this transaction that have had their turn and keep it, see put_back.
 CREATE OR REPLACE FUNCTION windlass.draw_turn() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     v_drawing text := date_part('epoch', statement_timestamp())::text;
 BEGIN
+    IF NEW.id = ANY (string_to_array(current_setting('windlass.put_back', true), ',')::bigint[]) THEN
+        RETURN NULL;
+    END IF;
     IF split_part(current_setting('windlass.drawing', true), '/', 1) IS DISTINCT FROM v_drawing THEN
         PERFORM set_config('windlass.drawing', v_drawing || '/' || nextval('windlass.held_turn'), true);
     END IF;
@@ -154,7 +158,7 @@ BEGIN
 END $$;
 
 -- The same, where the settings of the job's task are at hand.
--- Callers: gate_limit, admit_lists, enqueue_straight. May call: worker. Lock: none.
+-- Callers: gate_limit, admit_lists, enqueue_straight, add_followers, has_limit. May call: worker. Lock: none.
 -- An expression that becomes part of the query that asks.
 CREATE OR REPLACE FUNCTION windlass.limit_of(
     p_kind text, p_options json, p_concurrency bigint, p_key_concurrency bigint) RETURNS bigint
@@ -223,11 +227,15 @@ BEGIN
     -- A job that is counted while its claim puts it aside would wait for its own slot.
     DELETE FROM windlass.pass p
      WHERE p.gate = 'task:' || p_task AND EXISTS (SELECT FROM windlass.held h
-                                                   WHERE h.id = p.job AND h.gate = p.gate OFFSET 0);
-    INSERT INTO windlass.pass (gate, job, need, turn, enqueued_at, at)
+                                                   WHERE h.id = p.job
+                                                     AND (h.gate = p.gate OR h.gate LIKE 'key:%'
+                                                          OR h.gate LIKE 'order:%') OFFSET 0);
+    INSERT INTO windlass.pass (gate, job, need, turn, enqueued_at, at, run)
     SELECT 'task:' || p_task, windlass.job_of(h.ready), 1, nextval('windlass.held_turn'),
-           windlass.enqueued_of(h.ready), windlass.now()
+           windlass.enqueued_of(h.ready), windlass.now(), r.run
       FROM windlass.worker_life w CROSS JOIN LATERAL windlass.holdings(w.id) AS h
+      LEFT JOIN LATERAL (SELECT p.run FROM windlass.pass p
+                          WHERE p.job = windlass.job_of(h.ready) AND p.run IS NOT NULL LIMIT 1) AS r ON true
      WHERE NOT w.settled AND (h.ready).task = p_task AND h.claim IS DISTINCT FROM p_but
     ON CONFLICT DO NOTHING;
 END $$;
@@ -241,11 +249,15 @@ END $$;
 -- claim_aside, sweep_passes, admit_gate, hold_unserved. May call: worker. Lock: the rows it removes, and
 -- those of their ordering keys' marks, which nobody else writes while there is a pass. p_call: the caller
 -- does not admit the next jobs, so the coordinator is notified where some wait; NULL: the caller admits them
--- in this transaction, and notes what is left.
-CREATE OR REPLACE FUNCTION windlass.drop_passes(p_jobs bigint[], p_which text, p_call boolean) RETURNS text[]
+-- in this transaction, and notes what is left. p_flush: it is a flush, which commits at once. Then a gate is
+-- left out where others are left of each run: their end frees its place. One of these is locked for that, so
+-- that of two who end the last of a run at once the second sees what the first has done.
+CREATE OR REPLACE FUNCTION windlass.drop_passes(
+    p_jobs bigint[], p_which text, p_call boolean, p_flush boolean DEFAULT false) RETURNS text[]
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     v_gates text[];
+    v_runs  bigint[];
 BEGIN
     IF NOT EXISTS (SELECT FROM windlass.pass p WHERE p.job = ANY (p_jobs)) THEN
         RETURN '{}';
@@ -253,13 +265,22 @@ BEGIN
     WITH gone AS (DELETE FROM windlass.pass p
                    WHERE p.job = ANY (p_jobs)
                      AND CASE p_which WHEN 'all' THEN true WHEN 'attempt' THEN p.gate NOT LIKE 'order:%'
-                                      ELSE p.gate LIKE 'key:%' OR p.gate LIKE 'task:%' END RETURNING p.gate)
-    SELECT array_agg(DISTINCT gate) INTO v_gates FROM gone;
+                                      ELSE p.gate LIKE 'key:%' OR p.gate LIKE 'task:%' END
+                  RETURNING p.gate, p.run)
+    SELECT array_agg(g.gate), array_agg(g.run) INTO v_gates, v_runs
+      FROM (SELECT DISTINCT gate, run FROM gone) AS g;
     UPDATE windlass.order_mark m SET at = windlass.now()
-      FROM (SELECT substr(g, 7, strpos(g, '/') - 7) AS queue, substr(g, strpos(g, '/') + 1) AS key
+      FROM (SELECT DISTINCT substr(g, 7, strpos(g, '/') - 7) AS queue, substr(g, strpos(g, '/') + 1) AS key
               FROM unnest(v_gates) AS g WHERE g LIKE 'order:%') AS o
      WHERE m.queue = o.queue AND m.key = o.key;
-    v_gates := ARRAY(SELECT g FROM unnest(v_gates) AS g
+    IF p_flush THEN
+        v_gates := ARRAY(SELECT u.gate FROM unnest(v_gates, v_runs) AS u (gate, run)
+                           LEFT JOIN LATERAL (SELECT p.job FROM windlass.pass p
+                                               WHERE p.gate = u.gate AND p.run = u.run LIMIT 1
+                                                 FOR KEY SHARE SKIP LOCKED) AS other ON true
+                          WHERE other.job IS NULL);
+    END IF;
+    v_gates := ARRAY(SELECT DISTINCT g FROM unnest(v_gates) AS g
                       WHERE EXISTS (SELECT FROM windlass.held h WHERE h.gate = g OFFSET 0));
     IF v_gates <> '{}' AND p_call IS NOT NULL THEN
         PERFORM windlass.mark_gates_changed(v_gates, p_call);
@@ -364,8 +385,8 @@ END $$;
 -- Notes that something has changed at some gates, so that no admission is missed, and notifies the
 -- coordinator where one may be due. p_call NULL: only where no job waited before.
 -- Callers: change, place_changed, enqueue_one, enqueue_gated, enqueue_new, offer_one, offer_part_jobs,
--- claim_aside (before they put jobs aside), drop_passes, finish, admit_freed, set_task, set_queue, register,
--- budget_change. May call: worker. Lock: none. It only adds rows.
+-- claim_aside (before they put jobs aside), drop_passes, put_back, finish, admit_freed, set_task, set_queue,
+-- register, budget_change. May call: worker. Lock: none. It only adds rows.
 CREATE OR REPLACE FUNCTION windlass.mark_gates_changed(
     p_gates text[], p_call boolean DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$

@@ -99,7 +99,7 @@ END $$;
 -- Callers: finish. May call: worker. Lock: those of admit_through, without waiting; then those of hand_over.
 CREATE OR REPLACE FUNCTION windlass.admit_freed(
     p_worker bigint, p_gates text[], p_limit int, p_queues text[], p_rooms int[], p_tokens text[],
-    OUT left_over text[], OUT handed windlass.handed[])
+    p_runs int[], OUT left_over text[], OUT handed windlass.handed[])
 LANGUAGE plpgsql AS $$
 DECLARE
     a record;
@@ -113,7 +113,7 @@ BEGIN
     IF p_queues IS NULL THEN
         PERFORM windlass.offer_held(a.outs);
     ELSE
-        handed := windlass.hand_over(p_worker, a.outs, p_queues, p_rooms, p_tokens);
+        handed := windlass.hand_over(p_worker, a.outs, p_queues, p_rooms, p_tokens, p_runs, p_limit);
     END IF;
     PERFORM windlass.admit_ring(r.queue, r.priority, p_limit)
        FROM (SELECT DISTINCT u.queue, u.priority FROM unnest(a.rings) AS u) AS r;
@@ -126,6 +126,7 @@ END $$;
 -- Callers: admit_through, for ordering keys, concurrency keys and tasks. May call: worker. Lock: the gates',
 -- held by the caller, whose settings fix its plans; the rows it moves, without waiting.
 -- What was noted of the gates is forgotten before the lists are read, so that a later note is not lost.
+-- Each pass gets the number of a run, which others may join: see add_followers.
 CREATE OR REPLACE FUNCTION windlass.admit_lists(
     p_kind text, p_gates text[], p_limit int, OUT n int, OUT nexts text[], OUT outs windlass.held[],
     OUT rings windlass.held[], OUT rest text[])
@@ -154,7 +155,7 @@ BEGIN
     -- One more than may go is looked at: where that one has another limit, it might go as well.
     WITH list AS MATERIALIZED (
         SELECT u.gate, h.most,
-               h.most - (SELECT count(*) FROM windlass.pass p WHERE p.gate = u.gate) AS room
+               h.most - windlass.places_taken(u.gate) AS room
           FROM unnest(p_gates) AS u (gate)
          CROSS JOIN LATERAL (
             SELECT windlass.limit_of(p_kind, x.options, t.concurrency, t.key_concurrency) AS most
@@ -207,8 +208,9 @@ BEGIN
         gone AS (DELETE FROM windlass.held h WHERE h.id = ANY (ARRAY(SELECT m.id FROM mine m))
               RETURNING h AS job),
         passed AS (
-            INSERT INTO windlass.pass (gate, job, need, turn, enqueued_at, at)
-            SELECT (g.job).gate, (g.job).id, (g.job).need, (g.job).turn, (g.job).enqueued_at, windlass.now()
+            INSERT INTO windlass.pass (gate, job, need, turn, enqueued_at, at, run)
+            SELECT (g.job).gate, (g.job).id, (g.job).need, (g.job).turn, (g.job).enqueued_at, windlass.now(),
+                   nextval('windlass.held_turn')
               FROM gone g
             ON CONFLICT DO NOTHING)
         SELECT coalesce(array_agg(g.job ORDER BY (g.job).gate, (g.job).turn), '{}') INTO outs FROM gone g;
@@ -246,8 +248,9 @@ BEGIN
       FROM unnest(p_ids, p_gates) AS u (id, gate)
      CROSS JOIN LATERAL (SELECT x AS job FROM windlass.held x WHERE x.id = u.id AND x.gate = u.gate
                             FOR UPDATE SKIP LOCKED) AS h;
-    INSERT INTO windlass.pass (gate, job, need, turn, enqueued_at, at)
-    SELECT o.gate, o.id, o.need, o.turn, o.enqueued_at, windlass.now() FROM unnest(outs) AS o
+    INSERT INTO windlass.pass (gate, job, need, turn, enqueued_at, at, run)
+    SELECT o.gate, o.id, o.need, o.turn, o.enqueued_at, windlass.now(), nextval('windlass.held_turn')
+      FROM unnest(outs) AS o
     ON CONFLICT DO NOTHING;
     -- A job that waited for tokens has had its turn in the ring.
     SELECT coalesce(array_agg(x.id) FILTER (WHERE x.gate IS NOT NULL), '{}'),
@@ -307,7 +310,7 @@ BEGIN
         PERFORM windlass.count_running(substr(p_gate, 6));
     END IF;
     v_taken := CASE WHEN v_kind = 'budget' THEN windlass.promised_tokens(p_gate)
-                    ELSE (SELECT count(*) FROM windlass.pass p WHERE p.gate = p_gate) END;
+                    ELSE windlass.places_taken(p_gate) END;
     IF v_kind IN ('key', 'task') THEN
         v_shut := windlass.unserved_queues();
     END IF;
