@@ -171,6 +171,31 @@ async def test_a_fair_job_takes_a_turn_in_its_new_queue(rig: Rig) -> None:
     assert [job.id for job in await rig.claim(worker, "other")] == [id]
 
 
+async def test_one_that_waits_for_its_turn_keeps_its_place(rig: Rig) -> None:
+    """[E8] [C3] In the same lane, with the same fair key: only its arguments are others."""
+    worker = await rig.worker()
+    await rig.store.set_queue("default", {"window": 1})
+    ids = await rig.add(*"ttt", fair_key="f")
+    assert await rig.store.change(ids[1], JobChange(payload="[7]")) == "changed"
+    ran = []
+    for _ in ids:
+        await rig.store.promote()
+        (job,) = await rig.claim(worker, limit=1)
+        ran.append((job.id, job.payload))
+    assert ran == [(ids[0], "{}"), (ids[1], "[7]"), (ids[2], "{}")]
+
+
+async def test_one_whose_time_is_moved_to_now_is_ready_from_now_on(rig: Rig) -> None:
+    """[E8] It has not waited for anybody before."""
+    (id,) = await rig.add("t", delay=3600)
+    await rig.clock.advance(500)
+    assert await rig.store.change(id, JobChange(delay=0.0)) == "changed"
+    (depth,) = (await rig.store.depth(["default"])).values()
+    assert depth.ready == 1
+    assert depth.oldest is not None
+    assert depth.oldest < 100
+
+
 async def test_one_that_comes_after_others_still_does(rig: Rig) -> None:
     """[E8] [P12]"""
     worker = await rig.worker()
