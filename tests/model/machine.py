@@ -157,16 +157,12 @@ class StoreMachine(Keyed):
 
     @action(2, lambda machine: machine.model.claimed)
     def checkpoint(self, data: Draw) -> None:
-        """For a job it runs, or did once: the store knows the difference."""
+        """For a job it runs, or did once: the store knows the difference. So it is with what it emits, perhaps
+        for the second time [W3]."""
         worker, label = data.draw(st.sampled_from(sorted(self.model.claimed)), label="claim")
-        self.both("checkpoint", worker, label, f"[{next(self.numbers)}]")
-
-    @action(1, lambda machine: machine.model.claimed)
-    def emit(self, data: Draw) -> None:
-        """[W3] For a job it runs, or did once; perhaps what was sent before. Then its stream is read."""
-        worker, label = data.draw(st.sampled_from(sorted(self.model.claimed)), label="claim")
-        again = data.draw(st.booleans(), label="sent again")
-        self.both("emit", worker, label, data.draw(st.integers(1, 3), label="events"), again)
+        number = next(self.numbers)
+        self.both("checkpoint", worker, label, f"[{number}]")
+        self.both("emit", worker, label, 1 + number % 2, number % 3 == 0)
 
     @action(1)
     def beat(self, data: Draw) -> None:
