@@ -8,7 +8,7 @@ import pytest
 from tests.cli.kit import Desk
 from tests.conformance.kit import Rig, failure
 from windlass.core.states import Kind, State
-from windlass.store.records import Checkpoint, Wait
+from windlass.store.records import Checkpoint, Step, Wait
 
 HOSTILE = "[red]x[/red] \x1b]0;owned\x07 \u202e\u2028"
 UNKNOWN = "987654321"
@@ -63,7 +63,7 @@ def test_the_keys_of_a_job_in_json(any_desk: Desk) -> None:
     id = brought(any_desk, State.RETRYING, payload='{"n": 1e400, "to": "ü"}')
     (listed,) = any_desk.json("jobs")["jobs"]
     (shown,) = any_desk.json("job", "show", id)["jobs"]
-    assert shown == listed
+    assert shown == listed | {"steps": []}
     assert set(shown) == {
         *(
             "id",
@@ -103,7 +103,7 @@ def test_the_keys_of_a_job_in_json(any_desk: Desk) -> None:
             "headers",
             "trace",
         ),
-        *("replay_of", "chunked", "part", "after", "otherwise"),
+        *("replay_of", "chunked", "part", "after", "otherwise", "steps"),
     }
     assert (shown["id"], shown["state"], shown["priority"]) == (id, "retrying", "normal")
     assert shown["payload"] == {"n": "1e400", "to": "ü"}
@@ -177,11 +177,42 @@ def test_show_tells_progress_result_and_times(desk: Desk) -> None:
     assert desk.json("job", "show", running)["jobs"][0]["progress"]["done"] == 1200
 
 
+def test_w1_show_tells_the_steps_and_the_sleep_that_is_on(any_desk: Desk) -> None:
+    async def run(rig: Rig) -> int:
+        worker = await rig.worker()
+        (id,) = await rig.add("t")
+        job = await rig.run(worker, id)
+        await rig.store.save_step(worker, job, Step(name="plan", result='{"n":8}', code="m.plan"))
+        await rig.store.save_step(worker, job, Step(name="long", result=json.dumps("x" * 5000)))
+        await rig.store.save_step(worker, job, Step(name="sleep", sleep=3600.0))
+        await rig.finish(worker, job, Kind.SNOOZE, delay=3600)
+        return id
+
+    id = str(any_desk.visit(run))
+    said = any_desk.ok("job", "show", id)
+    assert "plan, attempt 1, " in said
+    assert '{"n":8}' in said
+    assert "asleep until " in said
+    assert "x" * 500 not in said.replace("\n", "").replace(" ", "")
+    plan, long, sleep = any_desk.json("job", "show", id)["jobs"][0]["steps"]
+    assert (plan["name"], plan["code"], plan["result"], plan["wakes_at"]) == (
+        "plan",
+        "m.plan",
+        '{"n":8}',
+        None,
+    )
+    assert len(long["result"]) <= 300
+    assert sleep["result"] is None
+    assert sleep["wakes_at"] > sleep["at"]
+
+
 def test_m5_hostile_text_is_shown_as_text(desk: Desk) -> None:
     async def fail(rig: Rig) -> int:
         worker = await rig.worker()
         (id,) = await rig.add("t", payload=json.dumps({"a": HOSTILE}, ensure_ascii=False), tags=(HOSTILE,))
-        await rig.finish(worker, await rig.run(worker, id), Kind.DEAD, error=failure(HOSTILE))
+        job = await rig.run(worker, id)
+        await rig.store.save_step(worker, job, Step(name=HOSTILE, result=json.dumps(HOSTILE), code=HOSTILE))
+        await rig.finish(worker, job, Kind.DEAD, error=failure(HOSTILE))
         return id
 
     id = str(desk.visit(fail))

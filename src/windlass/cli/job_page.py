@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rich.text import Text
 
@@ -15,9 +15,10 @@ from windlass.core.progress import progress
 from windlass.core.states import FINISHED
 from windlass.presentation.jobs import options_shown, priority_name
 from windlass.presentation.retries import RetryingShape
+from windlass.presentation.steps import StepShape
 from windlass.presentation.text import kept_line, local, one_line, span
 from windlass.presentation.waiting import state_in_words, why_or_reason, worker_name
-from windlass.store.records import ClusterView, JobRecord, ParentRecord, WorkerRecord
+from windlass.store.records import TIMEOUT, ClusterView, JobRecord, ParentRecord, WorkerRecord
 
 Line = tuple[str, str]
 
@@ -31,12 +32,13 @@ def print_job(
     parent: ParentRecord | None = None,
     worker: WorkerRecord | None = None,
     retrying: RetryingShape | None = None,
+    steps: Sequence[StepShape] = (),
 ) -> None:
     """Print everything about a job. Without `traceback`, an error is its type and message. `parent` is how
     far its parts are, where it was split, and `retrying` those that are tried again; `worker` who has it,
-    where the store still knows that one."""
+    where the store still knows that one; `steps` what it has done [W1]."""
     state, family = _state(job, view, now, worker), _family(job, parent, retrying, now)
-    show(make_sheet([*state, *family, *_times(job, now), *_data(job, now)]))
+    show(make_sheet([*state, *family, *_times(job, now), *_data(job, now), *_steps(steps)]))
     shown = console()
     for error in job.errors:
         when = local(error.at, now) if error.at else ""
@@ -80,6 +82,17 @@ def _family(
         yield "of parent", f"{part.parent}, split {local(part.created_at, now)}"
         if part.index != FINAL:
             yield "covers", kept_line(part.span)
+
+
+def _steps(steps: Sequence[StepShape]) -> Iterator[Line]:
+    for step in steps:
+        if step.wakes_at is not None:
+            what = f"asleep until {step.wakes_at}"
+        elif step.result is None:
+            what = "slept"
+        else:
+            what = "timed out" if step.code == TIMEOUT else step.result
+        yield "step", one_line(f"{step.name}, attempt {step.attempt}, {step.at}: {what}")
 
 
 def _times(job: JobRecord, now: float) -> Iterator[Line]:

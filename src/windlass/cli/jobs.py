@@ -23,7 +23,8 @@ from windlass.presentation import audit
 from windlass.presentation.jobs import job_as_json, labels_of, listing_as_json, priority_name, unwrap, wrap
 from windlass.presentation.retries import retrying_of
 from windlass.presentation.signals import wait_shape
-from windlass.presentation.text import one_line, span
+from windlass.presentation.steps import StepShape, step_shapes
+from windlass.presentation.text import one_line, plain, span
 from windlass.presentation.waiting import state_in_words, why_or_reason
 from windlass.store.protocol import Store
 from windlass.store.records import ClusterView, JobFilter, JobRecord, Page, WorkerRecord
@@ -113,14 +114,18 @@ def job() -> None:
 @click.option("--traceback", is_flag=True, help="Include the traceback of every failed attempt.")
 @with_json
 def show(target: Target, ids: tuple[int, ...], traceback: bool, as_json: bool) -> None:
-    """Show everything about jobs: state, why they wait, attempts, errors, payload, result, times."""
+    """Show everything about jobs: state, why they wait, attempts, errors, payload, result, steps, times."""
 
     async def work(store: Store) -> list[int]:
         looked = {id: await store.job(id) for id in ids}
         found = [record for record in looked.values() if record is not None]
         if as_json:
             labels = labels_of(await store.workers())
-            print_json({"jobs": [job_as_json(record, labels) for record in found]})
+            shapes = [
+                job_as_json(record, labels) | {"steps": [plain(step) for step in await _steps(store, record)]}
+                for record in found
+            ]
+            print_json({"jobs": shapes})
         else:
             await _print_pages(store, found, traceback)
         return [id for id, record in looked.items() if record is None]
@@ -158,6 +163,7 @@ async def _print_pages(store: Store, found: Sequence[JobRecord], traceback: bool
             parent=parent,
             worker=worker,
             retrying=retrying.get(record.id),
+            steps=await _steps(store, record),
         )
 
 
@@ -208,6 +214,12 @@ def waits(target: Target, name: str | None, limit: int, cursor: str | None, as_j
     print_table(("!id", "signal", "task", "queue", ">since", "until"), rows)
     if len(found) == limit:
         click.echo(f"more jobs: --cursor {shapes[-1].cursor}", err=True)
+
+
+async def _steps(store: Store, record: JobRecord) -> list[StepShape]:
+    """What the job has done [W1]."""
+    steps = await store.steps(record.id)
+    return step_shapes(steps, await store.now()) if steps else []
 
 
 def _steer_by_id(verb: Verb, help: str) -> None:

@@ -23,6 +23,7 @@ from windlass.store.records import (
     NewSchedule,
     Outcome,
     Report,
+    Step,
     Vitals,
     WorkerInfo,
 )
@@ -108,6 +109,9 @@ class Filled:
             State.RETRYING: {"kind": Kind.RETRY, "delay": 600.0, "error": WRONG},
             State.DEAD: {"kind": Kind.DEAD, "error": WRONG},
         }
+        step = Step(name=HOSTILE[:60], result=_json({"text": HOSTILE}), code=HOSTILE)
+        await rig.store.save_step(self.worker, job, step)
+        await rig.store.save_step(self.worker, job, Step(name="sleep", sleep=3600.0))
         if state is State.RUNNING:
             await rig.store.checkpoint(self.worker, job, Checkpoint(_json({"text": HOSTILE}), 3, 10))
         else:

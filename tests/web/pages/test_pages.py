@@ -113,6 +113,19 @@ async def test_the_job_page_says_why(filled: Filled, visitor: httpx.AsyncClient)
     assert "throttled, resumes in" in (await visitor.get("/queues/mail")).text
 
 
+async def test_w1_the_job_page_shows_the_steps_and_the_sleep_that_is_on(
+    filled: Filled, app: Windlass, visitor: httpx.AsyncClient
+) -> None:
+    page = (await visitor.get(f"/jobs/{filled.jobs[State.RUNNING]}")).text
+    assert "2 steps kept" in page
+    assert "asleep until" in page
+    harmless(page)
+    found = (await visitor.get(f"/api/jobs/{filled.jobs[State.RUNNING]}")).json()
+    assert [(step["attempt"], step["result"] is None) for step in found["steps"]] == [(1, False), (1, True)]
+    other = (await visitor.get(f"/jobs/{filled.jobs[State.READY]}")).text
+    assert "steps kept" not in other
+
+
 async def test_the_overview_answers_at_one_glance(filled: Filled, visitor: httpx.AsyncClient) -> None:
     page = (await visitor.get("/")).text
     health = page[page.index('id="health"') : page.index('id="totals"')]

@@ -17,10 +17,20 @@ from windlass.presentation.groups import group_of
 from windlass.presentation.jobs import CausesShape, causes_shape, job_fields, labels_of, unwrap, wrap
 from windlass.presentation.parents import ParentShape
 from windlass.presentation.retries import retrying_of
+from windlass.presentation.steps import step_shapes
 from windlass.presentation.text import iso
 from windlass.presentation.waiting import state_in_words, why_it_waits
 from windlass.store.protocol import Store
-from windlass.store.records import ChangeAnswer, EventRecord, JobFilter, JobRecord, Page, QueueRecord, Receipt
+from windlass.store.records import (
+    ChangeAnswer,
+    EventRecord,
+    JobFilter,
+    JobRecord,
+    Page,
+    QueueRecord,
+    Receipt,
+    Step,
+)
 from windlass.web.http.intake_limit import IntakeLimit
 from windlass.web.http.principal import Principal, Role
 from windlass.web.http.problems import Conflict, Invalid
@@ -90,7 +100,7 @@ class Jobs(Actions):
         """Everything about one job: its state, why it waits, what has happened to it. Raises JobNotFound."""
         principal.require(Role.READ)
 
-        async def read(store: Store) -> tuple[JobRecord, ParentShape | None, list[EventRecord]]:
+        async def read(store: Store) -> tuple[JobRecord, ParentShape | None, list[EventRecord], list[Step]]:
             found = await store.job(id)
             if found is None:
                 raise JobNotFound(
@@ -102,9 +112,9 @@ class Jobs(Actions):
             if parent is not None:
                 retrying = (await retrying_of(store, [parent])).get(id)
                 shape = ParentShape.of(parent, (time.time(), parent), retrying=retrying)
-            return found, shape, await store.events(job=id, limit=_MAX_EVENTS)
+            return found, shape, await store.events(job=id, limit=_MAX_EVENTS), await store.steps(id)
 
-        record, parent, events = await self._store.ask(read)
+        record, parent, events, steps = await self._store.ask(read)
         state = await self._store.state()
         now = await self._store.now()
         labels = labels_of(state.workers)
@@ -123,6 +133,7 @@ class Jobs(Actions):
             timeline=timeline(record, events, label),
             parent=parent,
             group=await self._store.ask(lambda store: group_of(store, record)),
+            steps=step_shapes(steps, now),
         )
 
     # -- actions ----------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from windlass.presentation.flow import BudgetShape, QueueShape, ScheduleShape, W
 from windlass.presentation.groups import GroupShape
 from windlass.presentation.jobs import JobShape
 from windlass.presentation.parents import ParentShape, PartShape
+from windlass.presentation.steps import StepShape
 from windlass.store.fields import TaskRecord
 from windlass.store.records import EnqueueStatus, Finding, Table
 
@@ -170,6 +171,8 @@ class JobView(JobShape, frozen=True, kw_only=True):
     """The job as a parent, where it was split. If it is a part, see `part`."""
     group: GroupShape | None
     """The group that it ends."""
+    steps: list[StepShape]
+    """Its newest steps and sleeps, oldest first [W1]."""
 
 
 class BusyShape(msgspec.Struct, frozen=True):
