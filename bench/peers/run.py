@@ -89,6 +89,7 @@ def scenarios(plan: Plan) -> Iterator[Scenario]:
     for kind in durable.STEPS:
         measure = functools.partial(durable.workflows, kind=kind)
         yield Scenario(f"durable_{kind}", measure, plan.rounds, durably)
+    yield Scenario("durable_signals", durable.signals, plan.rounds, durably)
     yield Scenario("pick_up", pick_up.latency, plan.rounds, most)
     yield Scenario("sustained", sustained.free, plan.long_rounds, most)
     yield Scenario("pinned", sustained.pinned, plan.long_rounds, on_postgresql)

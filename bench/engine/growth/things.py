@@ -9,6 +9,7 @@ import secrets
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, Final
 
 from bench.engine.growth.plan import GrowthPlan
@@ -16,6 +17,7 @@ from bench.engine.places import OpenStore
 from bench.meters import spent
 from windlass.core.states import Kind
 from windlass.presentation.parents import read_parts
+from windlass.store.factory import sqlite_path
 from windlass.store.records import (
     ClaimedJob,
     NewJob,
@@ -24,6 +26,7 @@ from windlass.store.records import (
     Outcome,
     PartPlan,
     Plan,
+    Step,
     WorkerInfo,
 )
 
@@ -33,6 +36,11 @@ STALE: Final = 1.1
 """Seconds after which a worker asks anew which of its queues have jobs."""
 PATIENCE: Final = 12.0
 """Seconds within which a coordinator counts what stands aside."""
+BATCH: Final = 500
+DUE: Final = 10_000
+"""Sleeping jobs that are due at once."""
+DUE_IN: Final = 4.0
+"""Seconds that they sleep; they are made and due after twice as long."""
 PACE: Final = 0.05
 """Seconds between two jobs for a worker that is watched."""
 Call = Callable[[], Awaitable[object]]
@@ -146,6 +154,66 @@ class Ready(Jobs):
     """That nobody claims."""
 
     name = "ready jobs"
+
+
+class Sleeping(Jobs):
+    """That have done one step and sleep for a day. Those that are due at once are timed until all run."""
+
+    name = "sleeping jobs"
+    aside = True
+
+    async def begin(self) -> None:
+        await super().begin()
+        self._each = 0.0
+
+    async def grow(self, start: int, end: int) -> None:
+        before = self._size()
+        await self._sleep(end - start, DAY)
+        self._each = (self._size() - before) / max(end - start, 1)
+        await self._count(end)
+
+    def calls(self) -> Mapping[str, Call]:
+        return {**super().calls(), "enqueue": self._enqueue}
+
+    async def watched(self) -> dict[str, float]:
+        """Those that are due at once, and the bytes of each that sleeps."""
+        while jobs := await self.claim(("other",)):
+            await self.finish(jobs)
+        due = min(DUE, self.plan.jobs)
+        began = time.monotonic()
+        await self._sleep(due, DUE_IN)
+        await asyncio.sleep(max(0.0, began + 2 * DUE_IN - time.monotonic()))
+        began, running = time.perf_counter(), 0
+        while running < due:
+            await self.store.promote()
+            while jobs := await self.claim():
+                running += len(jobs)
+                await self.finish(jobs)
+        took = (time.perf_counter() - began) * 1000
+        return {f"{due:,} due at once run": took, "bytes of each": self._each}
+
+    async def _sleep(self, n: int, seconds: float) -> None:
+        for _ in range(0, n, BATCH):
+            await self.enqueue([NewJob(task=TASK, payload="{}")] * min(BATCH, n))
+            jobs = await self.claim(limit=BATCH)
+            for step in (
+                Step(name="plan", result='{"n":1}', code="m.plan"),
+                Step(name="sleep", sleep=seconds),
+            ):
+                await asyncio.gather(*(self.store.save_step(self.worker, job, step) for job in jobs))
+            outcomes = [Outcome(job=job, kind=Kind.SNOOZE, delay=seconds, run_ms=1.0) for job in jobs]
+            await self.store.finish(self.worker, next(self._flushes), outcomes)
+            await self.store.beat(self.worker)
+
+    async def _enqueue(self) -> None:
+        await self.store.enqueue([NewJob(task=TASK, payload="{}", queue="other")])
+
+    def _size(self) -> int:
+        size = self.place.meter.read().size
+        if size is not None:
+            return size
+        path = Path(sqlite_path(self.place.url))
+        return sum(file.stat().st_size for file in path.parent.glob(f"{path.name}*"))
 
 
 class Dead(Jobs):
@@ -290,7 +358,16 @@ class PartsOfOne(Thing):
         await self.finish(await self.claim(self._queue, 1))
 
 
-THINGS: Final[tuple[type[Thing], ...]] = (Ready, Scheduled, Held, Dead, Queues, Schedules, PartsOfOne)
+THINGS: Final[tuple[type[Thing], ...]] = (
+    Ready,
+    Scheduled,
+    Sleeping,
+    Held,
+    Dead,
+    Queues,
+    Schedules,
+    PartsOfOne,
+)
 
 
 def named(only: str | None) -> Iterator[type[Thing]]:

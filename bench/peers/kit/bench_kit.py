@@ -7,12 +7,13 @@ subclasses `Peer` and ends with `bench_kit.main(ThePeer)`. This module needs the
     peer.py prepare                                           tables, streams, whatever a fresh store needs
     peer.py enqueue --count N [--bulk] [--clients C] [--first F] [--kind K]               → {"seconds", "cpu"}
     peer.py pace --rate 200 --seconds S                       single jobs at an even pace
+    peer.py signals --rate 100 --seconds S                    workflows that wait, and a signal for each
     peer.py stream --seconds S --window W [--stubborn]        in bulk, W jobs ahead of the workers at most
     peer.py work [--processes P] [--slots S]                  until SIGTERM
     peer.py left                                              → {"left": jobs not finished}
 
-Kinds of jobs: "noop", "long", where the peer has keys "keyed" and "chain", and where it has steps "steps" and
-"long_steps".
+Kinds of jobs: "noop", "long", where the peer has keys "keyed" and "chain", and where it has steps "steps",
+"long_steps" and "waiting", which writes into the ledger, waits for a signal, and writes again that it ended.
 
 The environment says where things are: BENCH_DSN (postgresql://…), BENCH_REDIS (redis://…), BENCH_FILE (a path
 for SQLite), BENCH_LEDGER (a directory), BENCH_LONG (seconds that a long job takes), BENCH_HOSTS (how often
@@ -57,6 +58,9 @@ KEYS = 100
 
 STEPS = {"steps": 3, "long_steps": 100}
 """How many steps the workflows have, one after another; each writes into the ledger and returns a number."""
+
+SETTLED = 3.0
+"""Seconds after which workflows that have said that they wait are sure to."""
 
 LONG = float(os.environ.get("BENCH_LONG", "5"))
 _pack, _count, _now = RECORD.pack_into, HEADER.pack_into, time.monotonic
@@ -171,6 +175,10 @@ class Peer:
         """Enqueue them by the library's own way for many, in one call."""
         raise NotImplementedError
 
+    async def signal(self, number: int) -> None:
+        """Send the workflow of this number, which `send` has started, its signal."""
+        raise NotImplementedError
+
     def work(self, processes: int, slots: int | None) -> None:
         """Run jobs until SIGTERM, `slots` at a time in each process (None: what is best for noop jobs)."""
         raise NotImplementedError
@@ -244,6 +252,35 @@ async def _pace(peer: Peer, options: argparse.Namespace) -> dict[str, Any]:
         await asyncio.sleep(max(0.0, began + number / options.rate - _now()))
         tasks.append(
             loop.run_in_executor(pool, send_blocking, number) if pool else loop.create_task(send(number))
+        )
+    await asyncio.gather(*tasks)
+    await peer.close()
+    return {"jobs": count, "seconds": _now() - began}
+
+
+async def _signals(peer: Peer, options: argparse.Namespace) -> dict[str, Any]:
+    """Start workflows, let all of them wait, and send each its signal at an even pace."""
+    await peer.open()
+    ledger, count = Ledger("sent"), int(options.rate * options.seconds)
+    for number in range(count):
+        await peer.send(number, "waiting")
+    while counted() < count:  # noqa: ASYNC110 - other processes count
+        await asyncio.sleep(0.05)
+    await asyncio.sleep(SETTLED)
+    began, tasks = _now(), []
+    pool = ThreadPoolExecutor(16) if peer.blocking else None
+    loop = asyncio.get_running_loop()
+
+    async def signal(number: int) -> None:
+        ledger.add(number)
+        await peer.signal(number)
+
+    for number in range(count):
+        await asyncio.sleep(max(0.0, began + number / options.rate - _now()))
+        tasks.append(
+            loop.run_in_executor(pool, lambda number=number: asyncio.run(signal(number)))
+            if pool
+            else loop.create_task(signal(number))
         )
     await asyncio.gather(*tasks)
     await peer.close()
@@ -343,6 +380,9 @@ def _arguments() -> argparse.Namespace:
     pace = verbs.add_parser("pace")
     pace.add_argument("--rate", type=float, default=200)
     pace.add_argument("--seconds", type=float, required=True)
+    signals = verbs.add_parser("signals")
+    signals.add_argument("--rate", type=float, default=100)
+    signals.add_argument("--seconds", type=float, required=True)
     stream = verbs.add_parser("stream")
     stream.add_argument("--seconds", type=float, required=True)
     stream.add_argument("--window", type=int, required=True)
@@ -375,7 +415,7 @@ def main(peer_class: type[Peer]) -> None:
     elif options.verb == "prepare":
         asyncio.run(peer.prepare())
     else:
-        verbs = {"enqueue": _enqueue, "pace": _pace, "stream": _stream}
+        verbs = {"enqueue": _enqueue, "pace": _pace, "signals": _signals, "stream": _stream}
         call = _left(peer) if options.verb == "left" else verbs[options.verb](peer, options)
         answer = asyncio.run(call)
     print(json.dumps(answer))

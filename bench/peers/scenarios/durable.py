@@ -5,15 +5,20 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import numpy
+
 from bench.meters import family_cpu, spent
 from bench.peers import ledger
 from bench.peers.plan import Plan
-from bench.peers.program import PeerFailed, Program
+from bench.peers.program import PeerFailed, Program, settled
 from bench.peers.subjects import Subject
 from bench.servers import Servers
 
 STEPS: Final = {"steps": 3, "long_steps": 100}
 """As in the kit."""
+
+RATE: Final = 100
+"""Signals a second."""
 
 
 def workflows(servers: Servers, subject: Subject, plan: Plan, kind: str) -> dict[str, Any]:
@@ -48,3 +53,23 @@ def workflows(servers: Servers, subject: Subject, plan: Plan, kind: str) -> dict
     if size is not None and after.size is not None:
         figures["bytes"] = (after.size - size) / done
     return figures
+
+
+def signals(servers: Servers, subject: Subject, plan: Plan) -> dict[str, Any]:
+    """Milliseconds from the call that sends a signal to the workflow's next line: median, 99th percentile,
+    worst. Workflows that have settled down to wait, signals at an even pace, one process."""
+    with servers.fresh(subject.store) as place:
+        program = Program(subject, place)
+        program.tell("prepare")
+        with program.working() as process:
+            settled(process)
+            measured = program.tell("signals", "--rate", RATE, "--seconds", plan.pick_up)
+            program.wait_for(2 * measured["jobs"], 20)
+        sent, runs = ledger.records(place.ledger, "sent"), ledger.records(place.ledger)
+    called = dict(zip(sent["number"].tolist(), sent["at"].tolist(), strict=True))
+    pairs = zip(runs["number"].tolist(), runs["at"].tolist(), strict=True)
+    waits = [at - called[-number - 1] for number, at in pairs if number < 0]
+    if len(waits) < len(sent):
+        raise PeerFailed(f"{len(sent)} signals were sent and {len(waits)} workflows went on")
+    p50, p99, worst = (1000 * float(each) for each in numpy.percentile(waits, (50, 99, 100)))
+    return {"p50_ms": p50, "p99_ms": p99, "worst_ms": worst}

@@ -44,11 +44,21 @@ async def long_steps(job: dict[str, Any], context: absurd_sdk.AsyncTaskContext) 
     await _steps(job, context, "long_steps")
 
 
+async def waiting(job: dict[str, Any], context: absurd_sdk.AsyncTaskContext) -> None:
+    async def begun() -> None:
+        bench_kit.ran(job["number"])
+
+    await context.step("begun", begun)
+    await context.await_event(f"go-{job['number']}")
+    bench_kit.ended(job["number"])
+
+
 def client(connection: psycopg.AsyncConnection[Any]) -> absurd_sdk.AsyncAbsurd:
     made = absurd_sdk.AsyncAbsurd(connection, queue_name="bench")
     made.register_task("noop")(noop)
     made.register_task("long")(long)
     made.register_task("steps")(steps)
+    made.register_task("waiting")(waiting)
     made.register_task("long_steps")(long_steps)
     return made
 
@@ -104,6 +114,13 @@ class Absurd(bench_kit.Peer):
             async with taken[1].transaction():
                 for number in numbers:
                     await taken[0].spawn(kind, {"number": number, "text": bench_kit.TEXT})
+        finally:
+            self._clients.put_nowait(taken)
+
+    async def signal(self, number: int) -> None:
+        taken = await self._clients.get()
+        try:
+            await taken[0].emit_event(f"go-{number}", {"go": True})
         finally:
             self._clients.put_nowait(taken)
 

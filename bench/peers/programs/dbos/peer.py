@@ -52,7 +52,16 @@ async def long_steps(number: int, text: str) -> None:
         await one(number)
 
 
+@DBOS.workflow(name="waiting")
+async def waiting(number: int, text: str) -> None:
+    bench_kit.ran(number)
+    await DBOS.recv_async("go", timeout_seconds=600)
+    bench_kit.ended(number)
+
+
 def options(number: int, kind: str) -> EnqueueOptions:
+    if kind == "waiting":
+        return {"queue_name": "bench", "workflow_name": kind, "workflow_id": f"waiting-{number}"}
     if kind not in ("keyed", "chain"):
         return {"queue_name": "bench", "workflow_name": kind}
     key = bench_kit.key_of(number, kind)
@@ -136,6 +145,9 @@ class Dbos(bench_kit.Peer):
         with self._engine.begin() as connection:
             for number in numbers:
                 self._client.enqueue_in_transaction(connection, options(number, kind), number, bench_kit.TEXT)
+
+    async def signal(self, number: int) -> None:
+        self._client.send(f"waiting-{number}", "go", "go")
 
     def work(self, processes: int, slots: int | None) -> None:
         asyncio.run(self._serve(slots or SLOTS))

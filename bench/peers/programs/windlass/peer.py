@@ -61,6 +61,17 @@ async def long_steps(ctx: Context, number: int, text: str) -> None:
         await ctx.step("one", one, number)
 
 
+async def begun(number: int) -> None:
+    bench_kit.ran(number)
+
+
+@app.task(queue="bench", name="waiting")
+async def waiting(ctx: Context, number: int, text: str) -> None:
+    await ctx.step("begun", begun, number)
+    await ctx.wait("go")
+    bench_kit.ended(number)
+
+
 TASKS: dict[str, Any] = {
     "noop": noop,
     "long": long,
@@ -68,6 +79,7 @@ TASKS: dict[str, Any] = {
     "chain": keyed,
     "steps": steps,
     "long_steps": long_steps,
+    "waiting": waiting,
 }
 
 
@@ -90,6 +102,7 @@ class WindlassPeer(bench_kit.Peer):
     batch = 5000
     keyed = "the task's concurrency_key; one at a time is the default"
     supervises = True
+    _waiting: dict[int, int] = {}  # noqa: RUF012
 
     async def prepare(self) -> None:
         await app.amigrate()
@@ -101,10 +114,15 @@ class WindlassPeer(bench_kit.Peer):
         await app.aclose()
 
     async def send(self, number: int, kind: str) -> None:
-        await TASKS[kind].aenqueue(*arguments(number, kind))
+        job = await TASKS[kind].aenqueue(*arguments(number, kind))
+        if kind == "waiting":
+            self._waiting[number] = job.id
 
     async def send_many(self, numbers: range, kind: str) -> None:
         await TASKS[kind].aenqueue_many([arguments(number, kind) for number in numbers])
+
+    async def signal(self, number: int) -> None:
+        await app.asignal(self._waiting[number], "go", None)
 
     def work(self, processes: int, slots: int | None) -> None:
         # Slots are the cluster's, split over its live workers.
