@@ -7,7 +7,7 @@ subclasses `Peer` and ends with `bench_kit.main(ThePeer)`. This module needs the
     peer.py prepare                                           tables, streams, whatever a fresh store needs
     peer.py enqueue --count N [--bulk] [--clients C] [--first F] [--kind K]               → {"seconds", "cpu"}
     peer.py pace --rate 200 --seconds S                       single jobs at an even pace
-    peer.py signals --rate 100 --seconds S                    workflows that wait, and a signal for each
+    peer.py signals --rate 20 --seconds  S                    workflows that wait, and a signal for each
     peer.py stream --seconds S --window W [--stubborn]        in bulk, W jobs ahead of the workers at most
     peer.py work [--processes P] [--slots S]                  until SIGTERM
     peer.py left                                              → {"left": jobs not finished}
@@ -275,12 +275,13 @@ async def _signals(peer: Peer, options: argparse.Namespace) -> dict[str, Any]:
         ledger.add(number)
         await peer.signal(number)
 
+    def signal_blocking(number: int) -> None:
+        asyncio.run(signal(number))
+
     for number in range(count):
         await asyncio.sleep(max(0.0, began + number / options.rate - _now()))
         tasks.append(
-            loop.run_in_executor(pool, lambda number=number: asyncio.run(signal(number)))
-            if pool
-            else loop.create_task(signal(number))
+            loop.run_in_executor(pool, signal_blocking, number) if pool else loop.create_task(signal(number))
         )
     await asyncio.gather(*tasks)
     await peer.close()
@@ -381,7 +382,7 @@ def _arguments() -> argparse.Namespace:
     pace.add_argument("--rate", type=float, default=200)
     pace.add_argument("--seconds", type=float, required=True)
     signals = verbs.add_parser("signals")
-    signals.add_argument("--rate", type=float, default=100)
+    signals.add_argument("--rate", type=float, default=20)
     signals.add_argument("--seconds", type=float, required=True)
     stream = verbs.add_parser("stream")
     stream.add_argument("--seconds", type=float, required=True)

@@ -17,7 +17,7 @@ from bench.servers import Servers
 STEPS: Final = {"steps": 3, "long_steps": 100}
 """As in the kit."""
 
-RATE: Final = 100
+RATE: Final = 20
 """Signals a second."""
 
 

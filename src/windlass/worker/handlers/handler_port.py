@@ -116,7 +116,9 @@ class HandlerPort:
         return self._emitter.hold_up(job, inner)
 
     async def save_step(self, job: ClaimedJob, step: Step) -> Step:
-        """Write a step. Raises WorkerLost or ClaimLost [C5]."""
+        """Write a step, after what it emitted: no later attempt would emit that again [W3]. Raises WorkerLost
+        or ClaimLost [C5]."""
+        await self._emitter.settle(job)
         sealed = self._sealed_step(job, step)
         try:
             kept = await self._insist(lambda: self._store.save_step(self.worker, job, sealed))

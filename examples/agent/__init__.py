@@ -1,0 +1,1 @@
+"""An agent that asks a human."""
