@@ -141,7 +141,7 @@ OPTIONS: dict[str, Iterable[str]] = {
     "Options of a task": [*TaskOptions.__annotations__, "batch"],
     "Options of a job": JobOptions.__annotations__,
     "Options of a schedule": ScheduleOptions.__annotations__,
-    "Options of a budget": parameters(Windlass.budget),
+    "Options of a budget": [*parameters(Windlass.budget), "cap_per"],  # code says both as cap="2M/day"
     "Options of a reconciler": parameters(RegisteredTask.find_gaps, "find"),
     "Retry": parameters(Retry),
 }

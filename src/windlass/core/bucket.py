@@ -19,6 +19,7 @@ from typing import Final
 
 import msgspec
 
+from windlass.core.caps import LONGEST, period_end
 from windlass.core.clock import SLIP
 
 MIN_WAIT: Final = 0.001
@@ -50,6 +51,14 @@ class Bucket(msgspec.Struct, frozen=True):
     """Blocks of its tokens are out until then, so it holds no more than `ceiling`."""
     whole_until: float = 0.0
     """No more of them before this: somebody waits for more than `ceiling`."""
+    used: float = 0.0
+    """What was taken in this period, less what came back."""
+    used_until: float = 0.0
+    """When this period ends."""
+    cap: float | None = None
+    """The most that is taken in a period; None: any number."""
+    per: str = "day"
+    zone: str = "UTC"
 
     @classmethod
     def full(cls, rate: float, burst: float, now: float) -> Bucket:
@@ -81,19 +90,31 @@ class Bucket(msgspec.Struct, frozen=True):
             until = max(since, min(now, leased_until))
             tokens, since = min(self.ceiling, tokens + self.rate * (until - since)), until
         tokens = min(self.burst, tokens + self.rate * max(0.0, now - since))
-        return Bucket(self.rate, self.burst, tokens, max(at, now), paused_until, leased_until, whole_until)
+        used, used_until = self.used, self.used_until
+        if not now < used_until <= now + LONGEST[self.per]:
+            used = 0.0 if used_until <= now else used  # where the clock was set back, what was used stays
+            used_until = period_end(self.per, self.zone, now)
+        return Bucket(
+            self.rate, self.burst, tokens, max(at, now), paused_until, leased_until, whole_until, used,
+            used_until, self.cap, self.per, self.zone,
+        )  # fmt: skip
+
+    @property
+    def left(self) -> float:
+        """What it would grant but for a pause: its tokens, or what its cap leaves of them."""
+        return self.tokens if self.cap is None else min(self.tokens, self.cap - self.used)
 
     def available(self, now: float) -> float:
         """How many tokens it would grant now."""
         ready = self.refilled(now)
-        return 0.0 if now < ready.paused_until else max(0.0, ready.tokens)
+        return 0.0 if now < ready.paused_until else max(0.0, ready.left)
 
     def take(self, n: float, now: float) -> Bucket | None:
         """The bucket without n tokens; None where it does not have so many, and nothing is taken."""
         ready = self.refilled(now)
-        if now < ready.paused_until or ready.tokens < n:
+        if now < ready.paused_until or ready.left < n:
             return None
-        return msgspec.structs.replace(ready, tokens=ready.tokens - n)
+        return msgspec.structs.replace(ready, tokens=ready.tokens - n, used=ready.used + n)
 
     def lease(
         self, needs: Sequence[int], extra: int, now: float, allowed: float | None = None
@@ -104,22 +125,27 @@ class Bucket(msgspec.Struct, frozen=True):
         ready, most = self.refilled(now), math.inf if allowed is None else allowed
         if now < ready.paused_until:
             return [False] * len(needs), 0, ready
-        tokens = ready.tokens
+        tokens, left, taken = ready.tokens, ready.left, 0.0
         served: list[bool] = []
         for n in needs:
-            served.append(n <= tokens and sum(served) < most)
-            tokens -= n if served[-1] else 0
+            served.append(n <= left - taken and sum(served) < most)
+            taken += n if served[-1] else 0
+        tokens, left, used = tokens - taken, left - taken, ready.used + taken
         lacks = [n for n, ok in zip(needs, served, strict=True) if not ok and allowed is None]
         if any(ready.ceiling < n <= ready.burst for n in lacks):
             whole_until = max(ready.leased_until, now) + ready.burst / ready.rate if ready.rate > 0 else now
             ready = msgspec.structs.replace(ready, whole_until=max(ready.whole_until, whole_until))
-        free = math.floor(min(tokens, ready.ceiling) / 2)
+        free = math.floor(min(left, ready.ceiling) / 2)
         block = min(extra, free) if allowed is None and all(served) and now >= ready.whole_until else 0
         if block < 1:
-            return served, 0, msgspec.structs.replace(ready, tokens=tokens)
+            return served, 0, msgspec.structs.replace(ready, tokens=tokens, used=used)
         tokens = min(tokens, ready.ceiling) - block
         until = max(ready.leased_until, now + ready.held_for)
-        return served, block, msgspec.structs.replace(ready, tokens=tokens, leased_until=until)
+        return (
+            served,
+            block,
+            msgspec.structs.replace(ready, tokens=tokens, leased_until=until, used=used + block),
+        )
 
     def wait(self, n: float, now: float, promised: float = 0.0) -> float:
         """Seconds until it may grant n tokens beside those promised to others; inf where it never will.
@@ -130,13 +156,16 @@ class Bucket(msgspec.Struct, frozen=True):
             return math.inf
         ready = self.refilled(now)
         pause = ready.paused_until - now
+        capped = 0.0
+        if ready.cap is not None and ready.used + n + promised > ready.cap:
+            capped = ready.used_until - now
         if promised and n + promised > self.burst:
             half = self.burst / (2 * self.rate) if self.rate > 0 else math.inf
-            return max(half, pause, LOOK_AGAIN)
+            return max(half, pause, capped, LOOK_AGAIN)
         missing = n + promised - ready.tokens
         grown = 0.0 if missing <= 0 else (missing / self.rate if self.rate > 0 else math.inf)
         behind = max(0.0, ready.at - now, pause)  # it grows from then on
-        return max(grown + behind if missing > 0 else 0.0, pause, MIN_WAIT)
+        return max(grown + behind if missing > 0 else 0.0, pause, capped, MIN_WAIT)
 
     def give_back(self, n: float, now: float, age: float = 0.0) -> Bucket:
         """The bucket with n tokens more that were taken `age` seconds ago and not used; never more than it
@@ -145,7 +174,9 @@ class Bucket(msgspec.Struct, frozen=True):
         ready, age = self.refilled(now), max(0.0, age)
         kept = 0.0 if now - age < ready.paused_until else max(0.0, n - self.rate * age)
         most = self.ceiling if now < ready.leased_until else self.burst
-        return msgspec.structs.replace(ready, tokens=min(max(most, ready.tokens), ready.tokens + kept))
+        return msgspec.structs.replace(
+            ready, tokens=min(max(most, ready.tokens), ready.tokens + kept), used=max(0.0, ready.used - n)
+        )
 
     def settled(self, more: float, now: float, age: float = 0.0) -> Bucket:
         """The bucket after a run that took tokens `age` seconds ago has told what it really used: `more` than
@@ -156,6 +187,7 @@ class Bucket(msgspec.Struct, frozen=True):
         its end on top: over time, the rate. What runs really use in a span is more than that by what those
         that were claimed before it had taken too much, at most."""
         ready = self.refilled(now)
+        ready = msgspec.structs.replace(ready, used=max(0.0, ready.used + more))
         if more >= 0:
             return msgspec.structs.replace(ready, tokens=ready.tokens - more)
         if now - max(0.0, age) < ready.paused_until:
@@ -171,6 +203,12 @@ class Bucket(msgspec.Struct, frozen=True):
     def after(self, drain: Bucket) -> Bucket:
         """This bucket, which is new, after a drain that it did not see."""
         return msgspec.structs.replace(self, tokens=0.0, at=drain.at, paused_until=drain.paused_until)
+
+    def capped(self, cap: float | None, per: str, zone: str) -> Bucket:
+        """The bucket with another cap. Another period, or another zone, counts anew."""
+        if (per, zone) == (self.per, self.zone):
+            return msgspec.structs.replace(self, cap=cap)
+        return msgspec.structs.replace(self, cap=cap, per=per, zone=zone, used=0.0, used_until=0.0)
 
     def changed(self, rate: float, burst: float, now: float) -> Bucket:
         """The bucket with another rate and size; what it has grown so far counts by the old ones. The blocks

@@ -8,6 +8,8 @@
     await github.aacquire(10)                   # by hand: inside a handler, or outside any worker
     await github.adrain(60)                     # the upstream said 429: nothing for a minute
 
+    openai = app.budget("openai", rate="90000/m", burst=20_000, cap="2M/day")       # and no more in a day
+
 A budget lives in the store. What the code says is its default: it is declared when a worker starts or the
 budget is first used, and never overwrites one that exists (`windlass budget set` changes it live). With
 `key="tenant"` each value of the argument `tenant` has a bucket of its own. A budget that nobody has declared
@@ -22,6 +24,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from windlass.core.breaker import BreakerState
+from windlass.core.caps import cap_of
 from windlass.core.counts import plural
 from windlass.core.durations import Duration, seconds
 from windlass.core.names import check_name
@@ -224,14 +227,23 @@ def _check_key(key: Any) -> None:
 
 
 def read_budget(
-    name: str, rate: Rate, burst: int | None, key: str | None, breaker: int, breaker_pause: Duration
+    name: str,
+    rate: Rate,
+    burst: int | None,
+    key: str | None,
+    breaker: int,
+    breaker_pause: Duration,
+    cap: str | None = None,
+    cap_zone: str = "UTC",
 ) -> NewBudget:
     """What `app.budget(...)` declares. Raises ConfigurationError."""
     try:
         tokens = per_second(rate)
         first = budgets.new(name, {"rate": tokens})
         given = {} if burst is None else {"burst": burst}
-        more = {"key": key, "breaker": breaker, "breaker_pause": seconds(breaker_pause)}
+        more = {"key": key, "breaker": breaker, "breaker_pause": seconds(breaker_pause), "cap_zone": cap_zone}
+        if cap is not None:
+            more["cap"], more["cap_per"] = cap_of(cap)
         return budgets.changed(first, {**given, **more})
     except ValueError as error:
         raise ConfigurationError(f"app.budget({name!r}): {error}") from None

@@ -293,6 +293,11 @@ MEASURES: Final = (
         lambda reading: (((each.name,), each.tokens) for each in reading.budgets),
     ),
     _gauge(
+        "budget_used{budget}",
+        "Tokens that the budget's shared bucket has granted in the present period of its cap.",
+        lambda reading: (((each.name,), each.used) for each in reading.budgets),
+    ),
+    _gauge(
         "budget_waiting{budget}",
         "Jobs that wait for tokens of the budget, counted up to 10,000.",
         lambda reading: (((each.name,), float(each.waiting)) for each in reading.budgets),

@@ -82,7 +82,11 @@ def budget_in_words(budget: BudgetRecord | None) -> str:
         return f"its breaker is open, tries again in {span(budget.paused_for)}"
     if budget.state == "half-open":
         return "its breaker is half-open: one run at a time"
-    return f"drained, resumes in {span(budget.paused_for)}" if budget.paused_for > 0 else ""
+    if budget.paused_for > 0:
+        return f"drained, resumes in {span(budget.paused_for)}"
+    if budget.cap is not None and budget.used >= budget.cap:
+        return f"its cap of {budget.cap:,} per {budget.cap_per} is used up"
+    return ""
 
 
 def worker_name(worker: WorkerRecord) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from windlass.core.cron import BadSchedule, zone
 from windlass.core.names import check_name
 from windlass.store.changes import merged
 from windlass.store.fields import MAX_KEY, NewBudget, fields_of
@@ -26,7 +27,14 @@ def checked(budget: NewBudget) -> NewBudget:
 def changed(old: NewBudget, changes: Mapping[str, Any]) -> NewBudget:
     """The budget with these settings changed. Raises ValueError where one is unknown or makes no sense."""
     check_name("budget", old.name)
-    return merged("budget", old.name, old, changes)
+    new = merged("budget", old.name, old, changes)
+    if new.cap is not None and new.cap < new.burst and {"cap", "burst"} & changes.keys():
+        raise ValueError(f"cap of budget {old.name!r} cannot be below its burst, {new.burst:,}")
+    try:
+        zone(new.cap_zone)
+    except BadSchedule as error:
+        raise ValueError(f"cap_zone of budget {old.name!r}: {error}") from None
+    return new
 
 
 def new(name: str, changes: Mapping[str, Any]) -> NewBudget:

@@ -86,7 +86,7 @@ class Field(msgspec.Struct, frozen=True):
 
     def _fits(self, value: Any) -> bool:
         if self.kind in (bool, str):
-            return isinstance(value, self.kind)
+            return isinstance(value, self.kind) and (not self.choices or value in self.choices)
         number = (int,) if self.kind is int else (int, float)
         return (
             isinstance(value, number)
@@ -265,6 +265,17 @@ class NewBudget(msgspec.Struct, frozen=True, kw_only=True):
         "For people: the argument by whose value tasks divide it.", "argument", label="Divided by",
         unset="none",
     )] = None  # fmt: skip
+    cap: Annotated[int | None, Field(
+        "The most tokens in a period, whatever the rate.", "tokens", label="Cap", most=_MAX_BIG, unset="none",
+        more="No less than the burst. A job that would go over it waits until the period ends.",
+        when="spending must stop for the day",
+    )] = None  # fmt: skip
+    cap_per: Annotated[str, Field(
+        "The period that use is counted by.", "choice", label="Cap per", choices=("hour", "day", "month"),
+    )] = "day"  # fmt: skip
+    cap_zone: Annotated[str, Field(
+        "The time zone whose days and months are counted.", "argument", label="Time zone of the cap", most=64,
+    )] = "UTC"  # fmt: skip
     breaker: Annotated[int, Field(
         "It opens after so many failed runs in a row; 0: never.", "failures", label="Breaker opens after",
         zero=True, most=_MAX_BIG,

@@ -128,6 +128,8 @@ class _Registry:
         key: str | None = None,
         breaker: int = 0,
         breaker_pause: Duration = BREAKER_PAUSE,
+        cap: str | None = None,
+        cap_zone: str = "UTC",
     ) -> Budget:
         """A budget: tokens that the whole cluster shares [F1]. With a `rate` ("5000/h") this declares it, as
         the default for a store that does not have it; without, it is the handle of one. See
@@ -135,13 +137,15 @@ class _Registry:
 
         `burst` is the most it holds (default: what it grows in a second). `key` names the argument of tasks
         by whose value it is divided into buckets. After `breaker` failed runs in a row it grants nothing for
-        `breaker_pause`, then one run to try [F7]."""
+        `breaker_pause`, then one run to try [F7]. With `cap="2M/day"` (hour, day, month) each bucket grants
+        no more than that until the day is over in `cap_zone`: jobs that need it wait."""
         if rate is None:
-            if burst is not None or key is not None or breaker or breaker_pause != BREAKER_PAUSE:
+            given = (burst, key, cap, breaker or None)
+            if any(each is not None for each in given) or breaker_pause != BREAKER_PAUSE:
                 raise ConfigurationError(f"app.budget({name!r}): to declare it, give it a rate= as well")
             known = self._budgets.get(name)
             return known or Budget(name, None, self._app._store_handle)
-        declared = read_budget(name, rate, burst, key, breaker, breaker_pause)
+        declared = read_budget(name, rate, burst, key, breaker, breaker_pause, cap, cap_zone)
         known = self._budgets.get(name)
         if known is not None and known.declared != declared:
             raise ConfigurationError(

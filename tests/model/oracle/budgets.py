@@ -13,7 +13,7 @@ from windlass.core.breaker import BreakerState
 from windlass.core.counts import plural
 from windlass.store.budgets import changed, checked, new
 from windlass.store.fields import NewBudget
-from windlass.store.records import BudgetRecord, Lease, Taken
+from windlass.store.records import BudgetRecord, Lease, Taken, Usage
 
 UNKNOWN_WAIT: Final = 5.0
 """Seconds after which to ask again for a budget that nobody has declared yet."""
@@ -93,6 +93,17 @@ class Budgets(Base):
         now, known = self._clock(), self._tables.budgets.get(budget)
         if known is not None:
             known.buckets[key] = known.bucket(key, now).give_back(n, now, age)
+
+    @atomic
+    async def usage(self, budget: str, limit: int = 100) -> list[Usage]:
+        now, known = self._clock(), self._tables.budgets.get(budget)
+        buckets = {} if known is None else known.buckets
+        found = [
+            Usage(key, each.used, each.used_until)
+            for key, each in buckets.items()
+            if each.used > 0 and each.used_until > now
+        ]
+        return sorted(found, key=lambda each: (-each.used, each.key))[:limit]
 
     @atomic
     async def settle(self, budget: str, more: int, key: str = "", age: float = 0.0) -> None:

@@ -43,9 +43,10 @@ class Budget:
     def bucket(self, key: str, now: float) -> Bucket:
         """One of its buckets; one that nobody has used yet is full."""
         if key not in self.buckets:
-            new = Bucket.full(self.settings.rate, self.settings.burst, now)
-            drain = self.drain_of_all
-            self.buckets[key] = new if drain is None else new.after(drain)
+            own, drain = self.settings, self.drain_of_all
+            new = Bucket.full(own.rate, own.burst, now)
+            new = new if drain is None else new.after(drain)
+            self.buckets[key] = new.capped(own.cap, own.cap_per, own.cap_zone)
         if self.buckets[key].at > now + SLIP:
             self.buckets[key] = self.buckets[key].refilled(
                 now
@@ -74,7 +75,8 @@ class Budget:
     def change(self, settings: NewBudget, now: float) -> None:
         """Take other settings from now on; what has grown so far counts by the old ones."""
         for key, bucket in self.buckets.items():
-            self.buckets[key] = bucket.changed(settings.rate, settings.burst, now)
+            grown = bucket.changed(settings.rate, settings.burst, now)
+            self.buckets[key] = grown.capped(settings.cap, settings.cap_per, settings.cap_zone)
         self.settings = settings
         self.breaker = msgspec.structs.replace(
             self.breaker, threshold=settings.breaker, pause=settings.breaker_pause
@@ -91,7 +93,7 @@ class Budget:
     def tidy(self, now: float) -> None:
         """Forget buckets that are full again: a new one is no different."""
         for key, bucket in list(self.buckets.items()):
-            if bucket.available(now) >= bucket.burst:
+            if bucket.available(now) >= bucket.burst and bucket.used_until <= now:
                 del self.buckets[key]
 
     def record(self, now: float, waiting: int) -> BudgetRecord:
@@ -103,6 +105,8 @@ class Budget:
             paused_for=max(bucket.paused_until - now, self.breaker.left(now)),
             state=state,
             failures=self.breaker.failures,
+            used=bucket.used,
+            used_until=bucket.used_until,
             waiting=waiting,
         )
 

@@ -139,6 +139,7 @@ class PostgresStore:
         self.take: Final = self._budgets.take
         self.lease: Final = self._budgets.lease
         self.give_back: Final = self._budgets.give_back
+        self.usage: Final = self._budgets.usage
         self.settle: Final = self._budgets.settle
         self.spent: Final = self._budgets.spent
         self.drain: Final = self._budgets.drain

@@ -159,6 +159,10 @@ class Budgets(Protocol):
         """Give back tokens that were taken `age` seconds ago and not used. It never holds more than its
         burst; see `Bucket.give_back` for what the age does."""
 
+    async def usage(self, budget: str, limit: int = 100) -> list[records.Usage]:
+        """Which keys have used most of a budget in the present period of its cap, the first of them first;
+        what came back is not counted. The bucket for all has the key ""."""
+
     async def settle(self, budget: str, more: int, key: str = "", age: float = 0.0) -> None:
         """Who took tokens by hand `age` seconds ago has used so many more, or less where it is negative; see
         `Bucket.settled`. Nothing happens where the budget is unknown."""

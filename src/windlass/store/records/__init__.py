@@ -6,7 +6,7 @@ One module for each subject. What is imported here is for others to import from 
 from __future__ import annotations
 
 from windlass.store.fields import NewBudget, OnConflict, Otherwise, TaskRecord
-from windlass.store.records.budget import BudgetRecord, Governed, Lease, Need, Needs, Runs, Taken
+from windlass.store.records.budget import BudgetRecord, Governed, Lease, Need, Needs, Runs, Taken, Usage
 from windlass.store.records.claim import (
     Claim,
     ClaimedJob,

@@ -39,8 +39,21 @@ class BudgetRecord(NewBudget, frozen=True, kw_only=True):
     state: BreakerState = "closed"
     failures: int = 0
     """Failed runs in a row."""
+    used: float = 0.0
+    """What its bucket for all has granted in this period, less what came back."""
+    used_until: float | None = None
+    """When this period ends."""
     waiting: int = 0
     """Jobs that wait for its tokens, over all of its buckets; counted up to 10,000."""
+
+
+class Usage(msgspec.Struct, frozen=True):
+    """What one key has used of a budget in this period."""
+
+    key: str
+    used: float
+    until: float
+    """When the period ends."""
 
 
 class Taken(msgspec.Struct, frozen=True):

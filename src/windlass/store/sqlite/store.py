@@ -307,6 +307,7 @@ class SQLiteStore:
     take: Final = _write(budgets.take)
     lease: Final = _write(budgets.lease)
     give_back: Final = _write(budgets.give_back)
+    usage: Final = _read_now(budgets.usage)
     settle: Final = _write(budgets.settle)
     spent: Final = _write(budgets.spent)
     drain: Final = _write(budgets.drain)

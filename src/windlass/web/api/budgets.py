@@ -8,14 +8,26 @@ import msgspec
 
 from windlass.store.fields import NewBudget
 from windlass.web.api.changes import BudgetChanges, given
-from windlass.web.api.endpoint import Call, Nothing, Removed, Table, Text
-from windlass.web.service.shapes import BudgetView
+from windlass.web.api.endpoint import Call, Limit, Nothing, Removed, Table, Text
+from windlass.web.service.shapes import BudgetView, KeyUsage
 
 
 class Budgets(msgspec.Struct, frozen=True):
     """Every budget, by name."""
 
     budgets: list[BudgetView]
+
+
+class Top(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """How many keys."""
+
+    limit: Limit = 100
+
+
+class Keys(msgspec.Struct, frozen=True):
+    """Keys of a budget and the tokens they have used, most first; the bucket for all has the key ""."""
+
+    keys: list[KeyUsage]
 
 
 class Drain(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -32,6 +44,12 @@ budgets: Final = Table("budgets")
 async def list_budgets(call: Call[Nothing, None]) -> Budgets:
     """List budgets"""
     return Budgets(await call.service.budgets.all(call.principal))
+
+
+@budgets.get("/budgets/{name}/usage")
+async def list_usage(call: Call[Top, None]) -> Keys:
+    """List the keys that have used most of a budget in the present period of its cap"""
+    return Keys(await call.service.budgets.usage(call.principal, call.name, call.query.limit))
 
 
 @budgets.put("/budgets/{name}")

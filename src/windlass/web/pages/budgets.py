@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -14,12 +15,20 @@ from windlass.web.pages.forms import go, read_form
 from windlass.web.pages.rendering import principal_of, render
 from windlass.web.service.service import Service
 
+TOP: Final = 10
+"""Keys shown of a budget, those that used most."""
+
+MAX_DIVIDED: Final = 20
+"""Budgets of which keys are shown."""
+
 
 async def listing(service: Service, request: Request) -> Response:
     """Every budget, and what it has left."""
     found = await service.budgets.all(principal_of(request))
     inputs = partial(settings.inputs, NewBudget)
-    return render(request, "budgets.html", section="budgets", budgets=found, inputs=inputs)
+    divided = [each.name for each in found if each.key][:MAX_DIVIDED]
+    keys = {name: await service.budgets.usage(principal_of(request), name, TOP) for name in divided}
+    return render(request, "budgets.html", section="budgets", budgets=found, inputs=inputs, keys=keys)
 
 
 async def act(service: Service, request: Request) -> Response:

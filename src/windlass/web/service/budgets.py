@@ -7,12 +7,13 @@ from typing import Any
 
 from windlass.core.names import check_name
 from windlass.presentation import audit
+from windlass.presentation.text import iso
 from windlass.web.http.principal import Principal, Role
 from windlass.web.http.problems import NotFound
 from windlass.web.service import views
 from windlass.web.service.audit import Actions
 from windlass.web.service.checks import check_bounds
-from windlass.web.service.shapes import BudgetView
+from windlass.web.service.shapes import BudgetView, KeyUsage
 
 
 class Budgets(Actions):
@@ -23,6 +24,13 @@ class Budgets(Actions):
         principal.require(Role.READ)
         found = await self._store.shared("budgets", 1.0, lambda store: store.budgets())
         return [views.budget_view(budget) for budget in found]
+
+    async def usage(self, principal: Principal, name: str, limit: int = 100) -> list[KeyUsage]:
+        """The keys that have used most of a budget in this period."""
+        principal.require(Role.READ)
+        await self._find(name)
+        found = await self._store.ask(lambda store: store.usage(name, limit))
+        return [KeyUsage(each.key, each.used, iso(each.until)) for each in found]
 
     async def set(self, principal: Principal, name: str, changes: Mapping[str, Any]) -> BudgetView:
         """Change a budget while it is in use, or create it [F1]."""

@@ -224,6 +224,14 @@ class BudgetView(BudgetShape, frozen=True, kw_only=True):
     state_text: str
 
 
+class KeyUsage(msgspec.Struct, frozen=True):
+    """What one key has used of a budget in this period, and when that ends."""
+
+    key: str
+    used: float
+    until: str | None
+
+
 class ScheduleView(ScheduleShape, frozen=True, kw_only=True):
     """A schedule, and when it fires next."""
 

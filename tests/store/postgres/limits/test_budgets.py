@@ -11,6 +11,7 @@ import pytest
 from tests.store.postgres.kit import Base
 from windlass.core.breaker import Breaker
 from windlass.core.bucket import Bucket
+from windlass.core.caps import period_end
 from windlass.errors import StoreForbidden
 from windlass.store.fields import NewBudget
 
@@ -19,7 +20,8 @@ WAIT = "SELECT windlass.bucket_wait($1, '', $2, $3)"
 LEASE = "SELECT * FROM windlass.lease_tokens($1, '', $2, $3, $4, $5, $6)"
 MADE = "SELECT at FROM windlass.bucket WHERE budget = $1"
 HOLDS = """
-SELECT b.rate, b.burst, k.tokens, k.at, k.paused_until, k.leased_until, k.whole_until
+SELECT b.rate, b.burst, k.tokens, k.at, k.paused_until, k.leased_until, k.whole_until, k.used, k.used_until,
+       b.cap, b.cap_per AS per, b.cap_zone AS zone
   FROM windlass.budget b CROSS JOIN LATERAL windlass.bucket_at(b, windlass.bucket_of(b, ''), $2) AS k
  WHERE b.name = $1
 """
@@ -85,7 +87,7 @@ async def a_budget(base: Base, **settings: Any) -> str:
 async def step(base: Base, name: str, model: Model, dice: random.Random, now: float) -> None:
     """One operation on both, and what each answers."""
     n, each = dice.randint(1, 4), dice.randint(1, 2)
-    match dice.randrange(15):
+    match dice.randrange(17):
         case 0:
             pause = dice.choice([0.0, 0.5, 3.0])
             key = dice.choice([None, ""])
@@ -114,6 +116,10 @@ async def step(base: Base, name: str, model: Model, dice: random.Random, now: fl
             extra, rest, age = dice.choice([0, 1, 1000]), dice.choice([0, 2]), dice.choice([0.0, 0.03])
             row = await base.look.row(LEASE, name, needs, extra, rest, now - age, now)
             assert (row["served"], row["block"]) == model.lease(needs, extra, rest, now - (now - age), now)
+        case 9 | 10:
+            more, age = dice.randint(-4, 5), dice.choice([0.0, 0.5, 5.0])
+            await base.look.run("SELECT windlass.bucket_settle($1, '', $2, $3, $4)", name, more, age, now)
+            model.bucket = model.bucket.settled(more, now, age)
         case _:
             whole = dice.random() < 0.5
             assert await base.look.value(TAKE, name, n, whole, each, now) == model.take(n, whole, each, now)
@@ -124,18 +130,38 @@ async def step(base: Base, name: str, model: Model, dice: random.Random, now: fl
 
 @pytest.mark.parametrize("seed", range(6))
 async def test_sql_does_what_the_core_does(base: Base, seed: int) -> None:
-    """[F1] [F7] [fault 14] Random operations at random times, some of them in the past."""
+    """[F1] [F7] [fault 14] Random operations at random times, some of them in the past; some budgets have a
+    cap, and see its period end."""
     dice = random.Random(seed)
-    name = await a_budget(base, rate=2.0, burst=5, breaker=2, breaker_pause=1.5)
+    cap: dict[str, Any] = {"cap": 40, "cap_per": "hour"} if seed % 2 else {"cap_zone": "Europe/Paris"}
+    name = await a_budget(base, rate=2.0, burst=5, breaker=2, breaker_pause=1.5, **cap)
     row = await base.look.row(HOLDS, name, await base.look.value(MADE, name))
     model = Model(Bucket(**dict(row)), Breaker(2, 1.5))
     now = row["at"]
     for _ in range(120):
-        now += dice.choice([0.0, 0.01, 0.04, 0.2, 0.9, 4.0, -0.5])
+        now += dice.choice([0.0, 0.01, 0.04, 0.2, 0.9, 4.0, -0.5, dice.choice([4.0, 900.0])])
         await step(base, name, model, dice, now)
         assert tuple(await base.look.row(BREAKS, name)) == msgspec.structs.astuple(model.breaker)
         held = Bucket(**dict(await base.look.row(HOLDS, name, now)))
         assert held == model.bucket.refilled(now)
+
+
+@pytest.mark.parametrize(
+    "zone", ["UTC", "Europe/Paris", "Asia/Kolkata", "Australia/Lord_Howe", "America/Havana"]
+)
+async def test_periods_end_where_the_core_says(base: Base, zone: str) -> None:
+    """[F1] All over a year, changes of clocks and all."""
+    name = await a_budget(base, rate=0.0, burst=1, cap_zone=zone)
+    times = [1_767_225_600.0 + hour * 3600 + 1800 for hour in range(0, 366 * 24, 7)]  # 2026
+    ends = (
+        "SELECT windlass.period_end(b, u.at) AS until FROM windlass.budget b, "
+        "unnest($2::float8[]) WITH ORDINALITY AS u (at, i) WHERE b.name = $1 ORDER BY u.i"
+    )
+    store = await base.store()
+    for per in ("hour", "day", "month"):
+        await store.set_budget(name, {"cap_per": per})
+        found = [row["until"] for row in await base.look.rows(ends, name, times)]
+        assert found == [period_end(per, zone, at) for at in times]
 
 
 async def test_half_open_lets_one_probe_out_of_all_buckets(base: Base) -> None:
@@ -179,12 +205,12 @@ async def test_a_taker_sees_the_old_rate_or_the_new(base: Base) -> None:
 
 
 async def test_idle_buckets_of_keys_leave_no_rows(alone: Base) -> None:
-    """[F1] One that is full again is like one that never was; one that is not stays."""
+    """[F1] One that is full again, and whose period is over, is like one that never was; another stays."""
     store, clock = await alone.store(), await alone.clock()
-    await store.declare_budget(NewBudget(name="b", rate=1.0, burst=100))
+    await store.declare_budget(NewBudget(name="b", rate=0.01, burst=100, cap_per="hour"))
     assert (await store.take("b", 90, "slow")).granted
     assert (await store.take("b", 1, "quick")).granted
-    await clock.advance(65)
+    await clock.advance(3665)
     await store.expire()
     keys = await alone.look.rows("SELECT key FROM windlass.bucket WHERE budget = 'b' ORDER BY key")
     assert [row["key"] for row in keys] == ["", "slow"]

@@ -49,7 +49,7 @@ PRODUCES = {
     "add_to_group", "close_group",
 }  # fmt: skip
 READS = {
-    "block_seconds", "bucket_ceiling",
+    "block_seconds", "bucket_ceiling", "bucket_left", "period_end",
     "breaker_left", "breaker_length", "breaker_state", "bucket_at", "bucket_of", "cooldown_left", "cursor_of",
     "depth", "enqueued_of", "unix_time", "failures_of", "flow_of", "gate_reason", "gather_seqs", "in_quotes",
     "job_of", "lane_depth", "lane_head", "lane_heads", "list_aside", "list_causes", "list_claims",

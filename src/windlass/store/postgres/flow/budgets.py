@@ -16,7 +16,7 @@ from windlass.store.budgets import changed, checked
 from windlass.store.fields import NewBudget
 from windlass.store.postgres.connections.database import Database
 from windlass.store.postgres.rows import record_of
-from windlass.store.records import BudgetRecord, ClaimedJob, Governed, Lease, Runs, Taken
+from windlass.store.records import BudgetRecord, ClaimedJob, Governed, Lease, Runs, Taken, Usage
 
 LARGEST: Final = 2**31 - 1
 _encode = msgspec.json.Encoder().encode
@@ -91,6 +91,13 @@ class Budgets:
     async def give_back(self, budget: str, n: int, key: str = "", age: float = 0.0) -> None:
         """See Store.give_back."""
         await self._db.value("give_tokens", budget, min(n, LARGEST), key, float(age))
+
+    async def usage(self, budget: str, limit: int = 100) -> list[Usage]:
+        """See Store.usage."""
+        return [
+            Usage(row["key"], row["used"], row["until"])
+            for row in await self._db.query("usage", budget, limit)
+        ]
 
     async def settle(self, budget: str, more: int, key: str = "", age: float = 0.0) -> None:
         """See Store.settle."""

@@ -771,7 +771,10 @@ CREATE TABLE windlass.budget (
     drains        int NOT NULL DEFAULT 0,
     probing       boolean NOT NULL DEFAULT false,
     key           text,
-    drained_at    float8 NOT NULL DEFAULT 0
+    drained_at    float8 NOT NULL DEFAULT 0,
+    cap           bigint CHECK (cap >= 1),
+    cap_per       text NOT NULL DEFAULT 'day' CHECK (cap_per IN ('hour', 'day', 'month')),
+    cap_zone      text NOT NULL DEFAULT 'UTC'
 ) WITH (fillfactor = 50);
 
 -- The buckets of budgets, by key. One that has no row is full, but for drains.
@@ -782,6 +785,8 @@ CREATE TABLE windlass.bucket (
     leased_until  float8 NOT NULL DEFAULT 0,  -- blocks of its tokens are out until then
     whole_until   float8 NOT NULL DEFAULT 0,  -- no more of them before this: somebody needs more than is left
     drains        int NOT NULL DEFAULT 0,
+    used          float8 NOT NULL DEFAULT 0,  -- in the period of the budget's cap, which ends then
+    used_until    float8 NOT NULL DEFAULT 0,
     budget        text NOT NULL,
     key           text COLLATE "C" NOT NULL,
     PRIMARY KEY (budget, key)

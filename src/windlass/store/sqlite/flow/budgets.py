@@ -19,7 +19,7 @@ from windlass.core.gates import budget_gate
 from windlass.core.governor import Governor, Window, burst
 from windlass.store.budgets import changed, checked, new
 from windlass.store.fields import NewBudget
-from windlass.store.records import BudgetRecord, ClaimedJob, Governed, Lease, Runs, Taken
+from windlass.store.records import BudgetRecord, ClaimedJob, Governed, Lease, Runs, Taken, Usage
 from windlass.store.sqlite.claims import must_live, must_run
 from windlass.store.sqlite.cluster import must_lead
 from windlass.store.sqlite.operation import budget_rows
@@ -60,13 +60,23 @@ def set_budget(tx: Transaction, name: str, changes: Mapping[str, Any]) -> Budget
         return _seen(tx, _add(tx, new(name, changes)))
     settings = changed(known.settings, changes)
     breaker = changed_breaker(known.breaker, settings)
-    if (settings.rate, settings.burst) != (known.settings.rate, known.settings.burst):
+    if _of_bucket(settings) != _of_bucket(known.settings):
         for key in tx.budgets.keys(known):
             bucket = tx.budgets.bucket(known, key).changed(settings.rate, settings.burst, tx.now)
+            bucket = bucket.capped(settings.cap, settings.cap_per, settings.cap_zone)
             tx.budgets.keep_bucket(known, key, bucket)
     budget = replace(known, settings=settings, breaker=breaker)
     tx.budgets.keep(budget)
     return _seen(tx, budget)
+
+
+def _of_bucket(settings: NewBudget) -> tuple[object, ...]:
+    return settings.rate, settings.burst, settings.cap, settings.cap_per, settings.cap_zone
+
+
+def usage(connection: apsw.Connection, now: float, budget: str, limit: int = 100) -> list[Usage]:
+    """Who has used most of a budget in this period. Reads only."""
+    return [Usage(*found) for found in fetch(connection, _SQL["used"], (budget, now, limit))]
 
 
 def drop(tx: Transaction, name: str) -> bool:
@@ -201,6 +211,8 @@ def _record(connection: apsw.Connection, budget: Budget, now: float) -> BudgetRe
         paused_for=max(0.0, bucket.paused_until - now, budget.breaker.left(now)),
         state=budget.breaker.state(now),
         failures=budget.breaker.failures,
+        used=bucket.used,
+        used_until=bucket.used_until,
         waiting=sum(
             fetch(connection, _SQL["waiting"], (kind + name, MAX_COUNTED))[0][0]
             for kind in ("budget:", "over:")

@@ -456,6 +456,9 @@ CREATE TABLE windlass_budget (
     rate          REAL NOT NULL,
     burst         INTEGER NOT NULL,
     key           TEXT,
+    cap           INTEGER,
+    cap_per       TEXT NOT NULL,
+    cap_zone      TEXT NOT NULL,
     breaker       INTEGER NOT NULL,
     breaker_pause REAL NOT NULL,
     failures      INTEGER NOT NULL DEFAULT 0,
@@ -475,6 +478,8 @@ CREATE TABLE windlass_bucket (
     paused_until  REAL NOT NULL,
     leased_until  REAL NOT NULL,            -- blocks of its tokens are out until then
     whole_until   REAL NOT NULL,            -- no more of them before this: somebody needs more than is left
+    used          REAL NOT NULL DEFAULT 0,  -- in the period of its cap, which ends then
+    used_until    REAL NOT NULL DEFAULT 0,
     PRIMARY KEY (budget, key)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX windlass_bucket_at ON windlass_bucket (at);

@@ -48,12 +48,14 @@ class Budget:
 
     def bucket(self, found: tuple[Any, ...] | None, now: float) -> Bucket:
         """One of its buckets; one that has no row is full, or as it was drained with all others."""
-        rate, burst = self.settings.rate, float(self.settings.burst)
+        rate, burst, own = self.settings.rate, float(self.settings.burst), self.settings
         if found is not None:
-            return Bucket(rate, burst, *found)
-        if self.drained_until:
-            return Bucket(rate, burst, 0.0, self.drained_at, self.drained_until)
-        return Bucket.full(rate, burst, now)
+            bucket = Bucket(rate, burst, *found)
+        elif self.drained_until:
+            bucket = Bucket(rate, burst, 0.0, self.drained_at, self.drained_until)
+        else:
+            bucket = Bucket.full(rate, burst, now)
+        return msgspec.structs.replace(bucket, cap=own.cap, per=own.cap_per, zone=own.cap_zone)
 
 
 def load_budget(found: tuple[Any, ...]) -> Budget:
@@ -199,7 +201,7 @@ class Budgets:
             buckets = [(*at, self._buckets[at]) for at in self._touched]
             self._connection.executemany(
                 _SQL["keep_bucket"],
-                [(name, key, *msgspec.structs.astuple(own)[2:]) for name, key, own in buckets],
+                [(name, key, *msgspec.structs.astuple(own)[2:9]) for name, key, own in buckets],
             )
         self._changed.clear()
         self._touched.clear()

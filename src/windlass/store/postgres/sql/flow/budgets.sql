@@ -71,12 +71,15 @@ BEGIN
     v_now := windlass.unix_time(p_now);
     v_burst := (jsonb_populate_record(b, p_changes)).burst;
     -- While blocks are out, a smaller burst counts with them, and nothing is accrued.
-    UPDATE windlass.bucket k SET (tokens, at, paused_until, leased_until, drains) =
+    UPDATE windlass.bucket k SET (tokens, at, paused_until, leased_until, drains, used, used_until) =
            (SELECT least(CASE WHEN v_now < r.leased_until THEN r.tokens - greatest(0, b.burst - v_burst)
                               ELSE r.tokens END, v_burst),
                    CASE WHEN v_now < r.leased_until THEN greatest(r.at, r.leased_until) ELSE r.at END,
-                   r.paused_until, r.leased_until, r.drains
-              FROM windlass.bucket_at(b, k, v_now) AS r)
+                   r.paused_until, r.leased_until, r.drains,
+                   -- Another period, or another zone, counts anew.
+                   CASE WHEN (n.cap_per, n.cap_zone) = (b.cap_per, b.cap_zone) THEN r.used ELSE 0 END,
+                   CASE WHEN (n.cap_per, n.cap_zone) = (b.cap_per, b.cap_zone) THEN r.used_until ELSE 0 END
+              FROM windlass.bucket_at(b, k, v_now) AS r, jsonb_populate_record(b, p_changes) AS n)
      WHERE k.budget = p_name;
     PERFORM windlass.budget_write(p_name, p_changes);
     -- Jobs that needed more than the old burst may fit now.
@@ -94,6 +97,13 @@ BEGIN
                         || ' WHERE name = $1'
                    FROM jsonb_object_keys(p_changes) AS k)
           USING p_name, jsonb_populate_record(NULL::windlass.budget, p_changes);
+        IF p_changes ?| '{cap,burst}' AND EXISTS (SELECT FROM windlass.budget x
+                                                   WHERE x.name = p_name AND x.cap < x.burst) THEN
+            RAISE EXCEPTION 'the cap of budget % cannot be below its burst', p_name USING ERRCODE = 'WL005',
+                HINT = 'Raise the cap, or lower the burst.';
+        END IF;
+        -- A zone that this server does not know is refused here, and not by the claims.
+        PERFORM windlass.period_end(x, windlass.unix_time()) FROM windlass.budget x WHERE x.name = p_name;
     END IF;
 END $$;
 
@@ -299,8 +309,9 @@ DECLARE
     v_now  float8 := windlass.unix_time();
     v_done int;
 BEGIN
-    UPDATE windlass.bucket x SET (tokens, at, paused_until, leased_until, whole_until, drains) =
-           (SELECT r.tokens, r.at, r.paused_until, r.leased_until, r.whole_until, r.drains
+    UPDATE windlass.bucket x
+       SET (tokens, at, paused_until, leased_until, whole_until, drains, used, used_until) =
+           (SELECT r.tokens, r.at, r.paused_until, r.leased_until, r.whole_until, r.drains, r.used, r.used_until
               FROM windlass.bucket_at(b, x, v_now) AS r)
       FROM windlass.budget b
      WHERE b.name = x.budget
@@ -316,7 +327,7 @@ END $$;
 -- Every budget but those of governors, or the one called $1: settings, its bucket for all, its breaker [F1]
 -- [F7]. How many wait is counted up to 10,000.
 -- Callers: Budgets. Lock: none.
-SELECT b.*, greatest(0, k.tokens) AS tokens, windlass.breaker_state(b, t.now) AS state,
+SELECT b.*, greatest(0, k.tokens) AS tokens, k.used, k.used_until, windlass.breaker_state(b, t.now) AS state,
        greatest(0, k.paused_until - t.now, windlass.breaker_left(b, t.now)) AS paused_for,
        (SELECT count(*) FROM (SELECT FROM windlass.held h
                                WHERE h.gate >= 'budget:' || b.name || '/'
@@ -339,3 +350,11 @@ SELECT split_part(substr(l.gate, 6), '/', 1) AS budget, sum(h.n) AS waiting, max
  CROSS JOIN LATERAL (SELECT count(*) AS n, max(x.need) AS need
                        FROM (SELECT y.need FROM windlass.held y WHERE y.gate = l.gate LIMIT 1000) AS x) AS h
  GROUP BY 1 ORDER BY 1
+
+-- :usage
+-- Which keys have used most of budget $1 in this period, up to $2 of them.
+-- Callers: Budgets. Lock: none.
+SELECT k.key, k.used, k.used_until AS until
+  FROM windlass.unix_time() AS t (now), windlass.bucket k
+ WHERE k.budget = $1 AND k.used > 0 AND k.used_until > t.now
+ ORDER BY k.used DESC, k.key LIMIT $2

@@ -12,7 +12,7 @@ DECLARE
 BEGIN
     SELECT * INTO k FROM windlass.bucket x WHERE x.budget = b.name AND x.key = p_key;
     IF NOT FOUND THEN
-        k := ROW (b.burst, 0, 0, 0, 0, 0, b.name, p_key)::windlass.bucket;
+        k := ROW (b.burst, 0, 0, 0, 0, 0, 0, 0, b.name, p_key)::windlass.bucket;
     END IF;
     RETURN k;
 END $$;
@@ -45,6 +45,13 @@ BEGIN
         k.tokens := 0;
         k.drains := b.drains;
     END IF;
+    -- Where the clock was set back to before this period, what was used stays.
+    IF k.used_until <= p_now OR k.used_until > p_now + (CASE b.cap_per WHEN 'hour' THEN 3600
+                                                                    WHEN 'day' THEN 97200
+                                                                    ELSE 2764800 END) THEN
+        k.used := CASE WHEN k.used_until <= p_now THEN 0 ELSE k.used END;
+        k.used_until := windlass.period_end(b, p_now);
+    END IF;
     v_since := greatest(k.at, k.paused_until);
     IF k.leased_until > v_since THEN
         v_until := greatest(v_since, least(p_now, k.leased_until));
@@ -55,6 +62,27 @@ BEGIN
     k.at := greatest(k.at, p_now);
     RETURN k;
 END $$;
+
+-- When the period of a budget's cap ends that a time is in [F1]: hours are those of UTC, days and months begin at
+-- midnight in its zone. The same as period_end in windlass.core.caps.
+-- Callers: bucket_at, budget_write. May call: worker, reader. Lock: none.
+CREATE OR REPLACE FUNCTION windlass.period_end(b windlass.budget, p_now float8) RETURNS float8
+LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+    IF b.cap_per = 'hour' THEN
+        RETURN (floor(p_now / 3600) + 1) * 3600;
+    END IF;
+    RETURN date_part('epoch', (date_trunc(b.cap_per, to_timestamp(p_now) AT TIME ZONE b.cap_zone)
+                               + ('1 ' || b.cap_per)::interval) AT TIME ZONE b.cap_zone);
+END $$;
+
+-- What a bucket would grant but for a pause: its tokens, or what its cap leaves of them [F1]. The same as
+-- Bucket.left in windlass.core.
+-- Callers: bucket_tokens, bucket_take, lease_tokens, claim_tokens_at_once. May call: worker, reader. Lock: none.
+CREATE OR REPLACE FUNCTION windlass.bucket_left(b windlass.budget, k windlass.bucket) RETURNS float8
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT least(k.tokens, b.cap - k.used)
+$$;
 
 -- Seconds that a block of tokens may be handed out for: 50 ms, or less where half of the burst has accrued by
 -- then [F1]. The same as Bucket.held_for in windlass.core.
@@ -93,7 +121,7 @@ BEGIN
     IF v_now < k.paused_until OR windlass.breaker_left(b, v_now) > 0 THEN
         RETURN 0;
     END IF;
-    RETURN floor(greatest(0, least(k.tokens, 1e9, CASE WHEN windlass.breaker_state(b, v_now) <> 'closed'
+    RETURN floor(greatest(0, least(windlass.bucket_left(b, k), 1e9, CASE WHEN windlass.breaker_state(b, v_now) <> 'closed'
                                                        THEN p_each END)));
 END $$;
 
@@ -120,7 +148,8 @@ BEGIN
         v_grown := CASE WHEN b.rate > 0 THEN (p_n - k.tokens) / b.rate ELSE 'Infinity' END
                  + greatest(0, k.at - v_now, k.paused_until - v_now);
     END IF;
-    RETURN greatest(v_grown, k.paused_until - v_now, 0.001, windlass.breaker_left(b, v_now));
+    RETURN greatest(v_grown, k.paused_until - v_now, 0.001, windlass.breaker_left(b, v_now),
+                    CASE WHEN k.used + p_n > b.cap THEN k.used_until - v_now END);
 END $$;
 
 -- ==== By hand ====
@@ -189,7 +218,7 @@ BEGIN
             v_most := 1;
         END IF;
         FOR i IN 1 .. cardinality(p_needs) LOOP
-            CONTINUE WHEN v_most = 0 OR p_needs[i] > k.tokens;
+            CONTINUE WHEN v_most = 0 OR p_needs[i] > windlass.bucket_left(b, k);
             IF v_most = 1 THEN
                 -- One probe over all buckets: it goes to whoever locks the row first and finds none under
                 -- way.
@@ -205,6 +234,7 @@ BEGIN
             served[i] := true;
             v_some := true;
             k.tokens := k.tokens - p_needs[i];
+            k.used := k.used + p_needs[i];
         END LOOP;
         -- While blocks are out the bucket never holds its burst. Who needs more than it holds then, by hand
         -- or as a job that waits, would wait for as long as others call.
@@ -219,25 +249,31 @@ BEGIN
         IF v_most IS NULL AND NOT false = ANY (served) AND now >= k.whole_until AND p_extra > 0
            AND NOT EXISTS (SELECT FROM windlass.held h
                             WHERE h.gate = 'budget:' || k.budget || '/' || k.key) THEN
-            v_n := least(p_extra, floor(least(k.tokens, windlass.bucket_ceiling(b), 2e9) / 2));
+            v_n := least(p_extra, floor(least(windlass.bucket_left(b, k), windlass.bucket_ceiling(b), 2e9)
+                                         / 2));
             IF v_n >= 1 THEN
                 block := v_n;
                 v_some := true;
                 k.tokens := least(k.tokens, windlass.bucket_ceiling(b)) - v_n;
+                k.used := k.used + v_n;
                 k.leased_until := greatest(k.leased_until, now + windlass.block_seconds(b));
             END IF;
         END IF;
     END IF;
     IF v_some THEN
         UPDATE windlass.bucket x SET tokens = k.tokens, at = k.at, paused_until = k.paused_until,
-               leased_until = k.leased_until, whole_until = k.whole_until, drains = k.drains
+               leased_until = k.leased_until, whole_until = k.whole_until, drains = k.drains, used = k.used,
+               used_until = k.used_until
          WHERE x.budget = k.budget AND x.key = k.key;
     END IF;
     rate := b.rate;
     burst := b.burst;
     tokens := k.tokens;
     at := k.at;
-    paused_until := greatest(k.paused_until, now + windlass.breaker_left(b, now));
+    -- Who lacks what the cap has left waits for the end of its period.
+    paused_until := greatest(k.paused_until, now + windlass.breaker_left(b, now),
+                             (SELECT k.used_until FROM unnest(p_needs, served) AS u (n, served)
+                               WHERE NOT u.served AND k.used + u.n > b.cap LIMIT 1));
     leased_until := k.leased_until;
 END $$;
 
@@ -289,7 +325,7 @@ BEGIN
             k := windlass.bucket_at(b, k, v_now);
             k.paused_until := greatest(k.paused_until, v_now + v_pause);
             UPDATE windlass.bucket x SET tokens = 0, at = k.at, paused_until = k.paused_until,
-                   leased_until = k.leased_until, drains = k.drains
+                   leased_until = k.leased_until, drains = k.drains, used = k.used, used_until = k.used_until
              WHERE x.budget = p_budget AND x.key = k.key;
             RETURN;
         END IF;
@@ -361,6 +397,7 @@ DECLARE
     k     windlass.bucket;
     v_now float8;
     v_n   int;
+    v_left float8;
 BEGIN
     k := windlass.bucket_lock(p_budget, p_key);
     -- Read after the lock: set_budget holds all bucket rows until its new rate is visible.
@@ -373,10 +410,11 @@ BEGIN
     IF v_now < k.paused_until THEN
         RETURN 0;
     END IF;
-    v_n := CASE WHEN p_all THEN p_n ELSE floor(least(p_n, k.tokens))::int / p_each * p_each END;
+    v_left := windlass.bucket_left(b, k);
+    v_n := CASE WHEN p_all THEN p_n ELSE floor(least(p_n, v_left))::int / p_each * p_each END;
     IF windlass.breaker_state(b, v_now) <> 'closed' THEN
         v_n := CASE WHEN p_all THEN v_n ELSE least(v_n, p_each) END;
-        IF windlass.breaker_left(b, v_now) > 0 OR v_n < 1 OR k.tokens < v_n THEN
+        IF windlass.breaker_left(b, v_now) > 0 OR v_n < 1 OR v_left < v_n THEN
             RETURN 0;
         END IF;
         -- One probe over all buckets: it goes to whoever locks the row first and finds none under way.
@@ -389,12 +427,12 @@ BEGIN
         UPDATE windlass.budget x SET probing = true, until = v_now + windlass.breaker_length(x.breaker_pause,
                 x.openings)
          WHERE x.name = p_budget;
-    ELSIF v_n < 1 OR k.tokens < v_n THEN
+    ELSIF v_n < 1 OR v_left < v_n THEN
         RETURN 0;
     END IF;
     UPDATE windlass.bucket x
        SET tokens = k.tokens - v_n, at = k.at, paused_until = k.paused_until,
-           leased_until = k.leased_until, drains = k.drains
+           leased_until = k.leased_until, drains = k.drains, used = k.used + v_n, used_until = k.used_until
      WHERE x.budget = p_budget AND x.key = p_key;
     RETURN v_n;
 END $$;
@@ -415,7 +453,7 @@ BEGIN
         v_now := windlass.unix_time(p_now);
         k := windlass.bucket_given(b, windlass.bucket_at(b, k, v_now), p_n, v_now, p_age);
         UPDATE windlass.bucket x SET tokens = k.tokens, at = k.at, paused_until = k.paused_until,
-               leased_until = k.leased_until, drains = k.drains
+               leased_until = k.leased_until, drains = k.drains, used = k.used, used_until = k.used_until
          WHERE x.budget = p_budget AND x.key = p_key;
     END IF;
 END $$;
@@ -430,6 +468,7 @@ DECLARE
     v_age  float8 := greatest(0, p_age);
     v_most float8 := CASE WHEN p_now < k.leased_until THEN windlass.bucket_ceiling(b) ELSE b.burst END;
 BEGIN
+    k.used := greatest(0, k.used - p_n);
     IF p_now - v_age >= k.paused_until THEN
         k.tokens := least(greatest(v_most, k.tokens), k.tokens + greatest(0, p_n - b.rate * v_age));
     END IF;
@@ -498,6 +537,7 @@ BEGIN
     END IF;
     v_now := windlass.unix_time(p_now);
     k := windlass.bucket_at(b, k, v_now);
+    k.used := greatest(0, k.used + p_more);
     IF p_more >= 0 THEN
         k.tokens := k.tokens - p_more;
     ELSIF v_now - greatest(0, p_age) >= k.paused_until THEN
@@ -505,7 +545,7 @@ BEGIN
         k.tokens := least(greatest(v_most, k.tokens), k.tokens - p_more);
     END IF;
     UPDATE windlass.bucket x SET tokens = k.tokens, at = k.at, paused_until = k.paused_until,
-           leased_until = k.leased_until, drains = k.drains
+           leased_until = k.leased_until, drains = k.drains, used = k.used, used_until = k.used_until
      WHERE x.budget = p_budget AND x.key = p_key;
 END $$;
 
@@ -537,7 +577,7 @@ BEGIN
     WITH idle AS (
         SELECT k.budget, k.key FROM windlass.bucket k LEFT JOIN windlass.budget b ON b.name = k.budget
          WHERE b.name IS NULL
-            OR k.key <> '' AND k.at < v_now - 60 AND (windlass.bucket_at(b, k, v_now - 60)).tokens >= b.burst
+            OR k.key <> '' AND k.at < v_now - 60 AND k.used_until < v_now AND (windlass.bucket_at(b, k, v_now - 60)).tokens >= b.burst
                -- A new row would apply the last drain again; it must be full even so.
                AND (b.drains = 0 OR b.rate * (v_now - 60 - b.drained_until) >= b.burst)
          LIMIT p_limit FOR UPDATE OF k SKIP LOCKED)

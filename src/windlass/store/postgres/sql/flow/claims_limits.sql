@@ -433,15 +433,15 @@ BEGIN
       JOIN windlass.bucket x ON x.budget = u.budget AND x.key = u.key
      CROSS JOIN LATERAL (SELECT windlass.bucket_at(b, x, v_now) AS state OFFSET 0) AS s
      WHERE windlass.breaker_state(b, v_now) = 'closed' AND v_now >= (s.state).paused_until
-       AND (s.state).tokens >= u.n;
+       AND windlass.bucket_left(b, s.state) >= u.n;
     IF v_states IS NULL OR cardinality(v_states) < cardinality(v_keys) THEN
         RETURN false;
     END IF;
     UPDATE windlass.bucket x
        SET tokens = u.tokens - v_ns[u.i], at = u.at, paused_until = u.paused_until,
-           leased_until = u.leased_until, drains = u.drains
+           leased_until = u.leased_until, drains = u.drains, used = u.used + v_ns[u.i], used_until = u.used_until
       FROM unnest(v_states) WITH ORDINALITY
-        AS u (tokens, at, paused_until, leased_until, whole_until, drains, budget, key, i)
+        AS u (tokens, at, paused_until, leased_until, whole_until, drains, used, used_until, budget, key, i)
      WHERE x.budget = u.budget AND x.key = u.key;
     RETURN true;
 END $$;

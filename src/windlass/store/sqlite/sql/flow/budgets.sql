@@ -16,17 +16,24 @@ VALUES (?, {budget ?}, ?, ?, ?, ?, ?, ?);
 DELETE FROM windlass_budget WHERE name = ?;
 
 -- :bucket
-SELECT tokens, at, paused_until, leased_until, whole_until FROM windlass_bucket WHERE budget = ? AND key = ?;
+SELECT tokens, at, paused_until, leased_until, whole_until, used, used_until
+FROM windlass_bucket WHERE budget = ? AND key = ?;
 
 -- :buckets
 SELECT key FROM windlass_bucket WHERE budget = ?;
 
 -- :keep_bucket
-INSERT INTO windlass_bucket (budget, key, tokens, at, paused_until, leased_until, whole_until)
-VALUES (?, ?, ?, ?, ?, ?, ?)
+INSERT INTO windlass_bucket
+    (budget, key, tokens, at, paused_until, leased_until, whole_until, used, used_until)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (budget, key) DO UPDATE
 SET tokens = excluded.tokens, at = excluded.at, paused_until = excluded.paused_until,
-    leased_until = excluded.leased_until, whole_until = excluded.whole_until;
+    leased_until = excluded.leased_until, whole_until = excluded.whole_until, used = excluded.used,
+    used_until = excluded.used_until;
+
+-- :used  who has used most of a budget in this period
+SELECT key, used, used_until FROM windlass_bucket WHERE budget = ?1 AND used > 0 AND used_until > ?2
+ORDER BY used DESC, key LIMIT ?3;
 
 -- :drop_buckets
 DELETE FROM windlass_bucket WHERE budget = ?;
@@ -34,7 +41,7 @@ DELETE FROM windlass_bucket WHERE budget = ?;
 -- :forget  buckets of keys that have been full for long; a new one would be just like that
 DELETE FROM windlass_bucket WHERE (budget, key) IN (
     SELECT u.budget, u.key FROM windlass_bucket u CROSS JOIN windlass_budget b ON b.name = u.budget
-    WHERE u.at <= ?1 AND u.key <> '' AND b.drained_until <= ?1
+    WHERE u.at <= ?1 AND u.key <> '' AND b.drained_until <= ?1 AND u.used_until <= ?1
       AND u.tokens + b.rate * (?1 - max(u.at, u.paused_until, b.drained_until)) >= b.burst
     LIMIT ?2);
 
