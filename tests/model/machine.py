@@ -157,8 +157,8 @@ class StoreMachine(Keyed):
 
     @action(2, lambda machine: machine.model.claimed)
     def checkpoint(self, data: Draw) -> None:
-        """For a job it runs, or did once: the store knows the difference. So it is with what it emits, perhaps
-        for the second time [W3]."""
+        """For a job it runs, or did once: the store knows the difference. So it does with what that emits,
+        perhaps for the second time [W3]."""
         worker, label = data.draw(st.sampled_from(sorted(self.model.claimed)), label="claim")
         number = next(self.numbers)
         self.both("checkpoint", worker, label, f"[{number}]")
