@@ -21,14 +21,14 @@ async def call(ctx: Context) -> None:
 
 
 @app.task(name="step", queue=QUEUE, ordering_key="line", retry=Retry(5, base=0))
-async def step(ctx: Context, line: str, number: int, fails: bool) -> None:
+async def step(ctx: Context, line: str, number: int, fails: bool, seconds: float = 0.005) -> None:
     """One step of a line; one that fails does so in its first attempt, before it has its effect."""
     with run(ctx) as written:
-        await asyncio.sleep(0.005)
+        await asyncio.sleep(seconds)
         if fails and ctx.attempt == 1:
             raise ValueError(f"step {number} of line {line} fails once")
         written.effect(f"{line} {number}")
-        await asyncio.sleep(0.005)
+        await asyncio.sleep(seconds)
 
 
 @app.task(name="narrow", queue=QUEUE, concurrency_key="door", key_concurrency=2, retry=Retry(5, base=0))

@@ -7,7 +7,7 @@ was over then. The store's own counts are not asked.
 import asyncio
 import random
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
@@ -64,9 +64,10 @@ async def harass(scene: Scene, kills: int, starts: int) -> None:
 class Lines:
     """Jobs of several ordering keys, and how far the store says each has come."""
 
-    def __init__(self, scene: Scene, dice: random.Random) -> None:
+    def __init__(self, scene: Scene, dice: random.Random, seconds: float = 0.005) -> None:
         self.scene = scene
         self.dice = dice
+        self.seconds = seconds
         self.line: dict[int, str] = {}
         self.length: dict[str, int] = defaultdict(int)
         self.marks: dict[str, list[int]] = defaultdict(list)
@@ -86,7 +87,9 @@ class Lines:
             self.length[line] += steps
 
     def _job(self, line: str, number: int, fails: bool) -> NewJob:
-        payload = msgspec.json.encode({"line": line, "number": number, "fails": fails}).decode()
+        payload = msgspec.json.encode(
+            {"line": line, "number": number, "fails": fails, "seconds": self.seconds}
+        ).decode()
         return NewJob(task="step", payload=payload, queue=QUEUE, options=Options(ordering_key=line))
 
     @asynccontextmanager
@@ -150,6 +153,27 @@ async def test_f6_each_line_runs_in_order_whoever_dies(scene: Scene, figure: Fig
     lines.check(figure)
 
 
+async def test_f6_short_steps_come_in_runs_and_in_order_whoever_dies(scene: Scene, figure: Figure) -> None:
+    """A worker is handed several steps of a line at once; those that it does not come to wait again."""
+    lines = Lines(scene, random.Random(61), seconds=0.001)
+    await crew(scene, 2, 1)
+    async with lines.watched():
+        for _ in range(5):
+            await lines.enqueue("abcd", 30)
+            await harass(scene, 1, 25)
+        await scene.all_ended(60.0)
+    lines.check(figure)
+    figure("steps of a line in one claim, at the most", _longest(scene))
+    assert _longest(scene) > 3 or not scene.url.startswith("sqlite")  # others may find the lane busy
+
+
+def _longest(scene: Scene) -> int:
+    """How many jobs of one line began under one claim."""
+    begun = {(entry.fence, entry.job) for entry in scene.entries(what="start")}
+    lines = {entry.job: entry.note.rsplit(" ", 1)[0] for entry in scene.entries(what="effect")}
+    return max(Counter((fence, lines.get(job)) for fence, job in begun).values())
+
+
 @pytest.mark.soak
 async def test_f6_for_long(scene: Scene, figure: Figure) -> None:
     """A new host takes the place of each that was killed."""
@@ -187,6 +211,24 @@ async def limited(scene: Scene, n: int, kills: int, dice: random.Random, figure:
     figure("processes killed", len(scene.killed))
     assert most_at_once(runs) == 2  # no more, and no less: the limit is there to be used
     assert len({entry.pid for entry in scene.entries()}) >= 3
+    await scene.check()
+    Books(read(scene.ledger), scene.killed).check(scene.acknowledged)
+
+
+async def test_f3_runs_of_a_key_count_as_one_whoever_dies(scene: Scene, figure: Figure) -> None:
+    """No more than two at once, though each worker is handed many."""
+    await crew(scene, 2, 1)
+    options = Options(concurrency_key=DOOR, key_limit=2)
+    for _ in range(5):
+        await scene.enqueue("narrow", 80, options=options, door=DOOR, seconds=0.003)
+        await harass(scene, 1, 25)
+    await scene.all_ended(60.0)
+    runs = spans(scene.entries(), scene.killed)
+    claims = Counter(entry.fence for entry in scene.entries(what="start"))
+    figure("runs", len(runs))
+    figure("of them in one claim, at the most", max(claims.values()))
+    assert most_at_once(runs) <= 2
+    assert max(claims.values()) > 3 or not scene.url.startswith("sqlite")
     await scene.check()
     Books(read(scene.ledger), scene.killed).check(scene.acknowledged)
 
