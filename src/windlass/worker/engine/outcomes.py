@@ -89,18 +89,29 @@ class OutcomeLog:
         self.refused: int = 0
         self._outages = OutageLog(logger)
 
-    def add(self, outcome: Outcome, *, more: bool = False) -> None:
-        """Hand over an outcome; it is on its way as soon as the flush before it is done. Where `more` are
-        about to come, it waits for them a little."""
+    def add(self, outcome: Outcome) -> None:
+        """Hand over an outcome; it is on its way as soon as the flush before it is done."""
         self._waiting.append(outcome)
         n = len(self._waiting)
-        if more and n < MAX_BATCH:
-            if self._timer is None and not self._filled.is_set():
-                self._timer = asyncio.get_running_loop().call_later(RUN_GATHERS, self._filled.set)
-        elif n == 1 or self._timer is not None:
+        if n == 1:
             self._filled.set()
-        if n == MAX_BATCH:
+        elif n == MAX_BATCH:
             self._enough.set()
+
+    def add_of_run(self, outcome: Outcome) -> None:
+        """The same of a job that others come behind in a run of its key: it waits a little for theirs, and so
+        does what comes meanwhile."""
+        if self._waiting or self._sending:
+            self.add(outcome)
+        else:
+            self._waiting.append(outcome)
+            if self._timer is None:
+                self._timer = asyncio.get_running_loop().call_later(RUN_GATHERS, self._filled.set)
+
+    def add_last_of_run(self, outcome: Outcome) -> None:
+        """The same of one that nobody comes behind: there is nothing to wait for."""
+        self.add(outcome)
+        self._filled.set()
 
     def no_more(self) -> None:
         """Nothing runs that could end: there are no more outcomes to wait for."""

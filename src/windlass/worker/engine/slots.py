@@ -167,6 +167,9 @@ class Slots:
         self._capacity.appetites[job.queue].stuck()
         self._hand_back_behind(job)
 
+    def _log_of_run(self, job: ClaimedJob) -> Callable[[Outcome], None]:
+        return self._log.add_of_run if job in self._capacity.runs else self._log.add_last_of_run
+
     def _go_on_behind(self, run: Run, outcome: Outcome | None) -> bool:
         """A job of a run has ended, and its slot is for the next one; whether there is one."""
         job = run.job
@@ -360,13 +363,13 @@ class Slots:
         elif outcome is not None and run.why is Why.LOST:
             self._log.too_late([outcome], "their jobs were not this worker's any more")
         elif outcome is not None:
-            self.settle(outcome, more=job.run > 0 and job in self._capacity.runs)
+            self.settle(outcome, self._log_of_run(job) if job.run else None)
         followed = job.run > 0 and self._go_on_behind(run, outcome)
         if self.quarantine.closed:
             self._one_less(job)
         else:
             self.fill(queue)
-            kept = not (followed or job.options is DEFAULT_OPTIONS) and self._is_kept(run, outcome)
+            kept = job.options is not DEFAULT_OPTIONS and not followed and self._is_kept(run, outcome)
             if self._buffers[queue] or not kept:
                 self._claim_if_low(queue)
         if not self.running:
@@ -399,9 +402,12 @@ class Slots:
         free = run.weight > 0 and free and not self._buffers[run.job.queue]
         return handover.note_end(run.job, free=free)
 
-    def settle(self, outcome: Outcome, *, more: bool = False) -> None:
-        """Have this outcome written; where `more` are about to come, with these."""
-        self._log.add(outcome, more=more)
+    def settle(self, outcome: Outcome, add: Callable[[Outcome], None] | None = None) -> None:
+        """Have this outcome written; `add` is how the log is given it, if not as most are."""
+        if add is None:
+            self._log.add(outcome)
+        else:
+            add(outcome)
         if self._ended is not None:
             self._ended(outcome)
         if not self._feedback.idle:
