@@ -13,7 +13,6 @@ from tests.worker.shifts import on_shift
 from windlass import Context, Retry, State, Windlass
 from windlass.core.states import Kind
 from windlass.store.records import DEFAULT_OPTIONS, ClaimedJob, JobRecord, Outcome
-from windlass.worker.engine import slots
 from windlass.worker.engine.key_runs import KeyRuns
 from windlass.worker.engine.shift import Shift
 
@@ -130,10 +129,9 @@ async def test_f3_others_of_a_concurrency_key_go_on(wired: Windlass, line: Line,
 
 @pytest.mark.parametrize("key", KEYS)
 async def test_what_waits_behind_a_long_one_goes_back(
-    wired: Windlass, line: Line, links: Links, key: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    wired: Windlass, line: Line, links: Links, key: dict[str, str]
 ) -> None:
     """[F3] [F6] Another worker may have slots for it; of these keys nobody may start it meanwhile."""
-    monkeypatch.setattr(slots, "STALE", 0.1)
     await links.enqueue(20, **key)
     links.waits = {1}
     async with on_shift(wired, line) as shift:
