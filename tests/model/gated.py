@@ -15,8 +15,8 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant
 
-from tests.model.edges import Edges
 from tests.model.steps import Draw, action
+from tests.model.waits import Waits
 from tests.model.wishes import FAMILIES, GATED, jobs_of, steps
 from windlass.core.states import Priority
 from windlass.store.protocol import NOTHING
@@ -52,7 +52,7 @@ def gated_wishes(draw: st.DrawFn, apart: bool) -> dict[str, Any]:
     }
 
 
-class Gated(Edges):
+class Gated(Waits):
     """Producers and operators of gates, and the workers who claim what has come through."""
 
     @action(3, theme="gates")

@@ -36,6 +36,7 @@ from windlass.store.records import (
     PartPlan,
     Plan,
     QueueRecord,
+    Wait,
     WorkerInfo,
 )
 
@@ -228,6 +229,17 @@ class Side:
         state = None if page.state is None else page.state.value
         return position, state, [(b.position, b.n, b.run, b.attempt, b.events) for b in page.batches]
 
+    async def ask(self, worker: int, label: str, signal: str, no: int, timeout: float | None) -> Answer:
+        wait = Wait(name=f"wait:{signal}#{no}", signal=signal, timeout=timeout)
+        step = (await self.store.wait_for_signal(worker, self.claimed[worker, label], wait)).step
+        return "waits" if step is None else (step.code, step.result)
+
+    async def signal(self, label: str, name: str, value: str) -> Answer:
+        return await self.store.signal(self.ids[label], name, value)
+
+    async def waits(self) -> Answer:
+        return [(self.labels[each.job], each.signal, each.name) for each in await self.store.waits(1000)]
+
     async def checkpoint(self, worker: int, label: str, data: str) -> None:
         await self.store.checkpoint(worker, self.claimed[worker, label], Checkpoint(data, done=1))
 
@@ -417,6 +429,8 @@ class Side:
         if record.reason and record.reason.startswith("needs more tokens than budget "):
             # PostgreSQL sets such a one aside when it comes to the head of its line, and not before.
             return "waits for tokens of budget " + record.reason.split()[5]
+        if record.reason and record.reason.startswith("waits for signal "):
+            return re.sub(r" (since|until) [\d: -]+ UTC,?", "", record.reason)
         found = re.search(r"\bjob (\d+)(, which it comes after, is .*)?", record.reason or "")
         if record.reason is None or found is None or int(found[1]) not in record.options.after:
             return record.reason
