@@ -683,9 +683,10 @@ CREATE TABLE windlass.ring (
 ) WITH (fillfactor = 50);
 
 -- A job that is beyond a gate: a row that names its job, never a count. `turn`: its place in the waiting
--- list, to which it goes back if the tokens it was let out for are gone, or a run that it belongs to is broken
--- off. `at`: when it was given; tokens are kept for a moment only, see promised_tokens. `run`: the passes of a
--- gate with the same number take one place there, see places_taken; one that nobody may join has none.
+-- list, to which it goes back if the tokens it was let out for are gone, or a run that it belongs to is
+-- broken off. `at`: when it was given; tokens are kept for a moment only, see promised_tokens. `run`: the
+-- passes of a gate with the same number take one place there, see places_taken; one that nobody may join has
+-- none.
 CREATE TABLE windlass.pass (
     job         bigint NOT NULL,
     turn        bigint NOT NULL,
@@ -792,8 +793,8 @@ CREATE TABLE windlass.bucket (
     PRIMARY KEY (budget, key)
 ) WITH (fillfactor = 50);
 
--- What attempts have said last that they really used, kept for an hour: so that it counts once when it is sent
--- again.
+-- What attempts have said last that they really used, kept for an hour: so that it counts once when it is
+-- sent again.
 CREATE TABLE windlass.spent (
     claim  bigint NOT NULL,
     seq    bigint NOT NULL,

@@ -123,8 +123,8 @@ END $$;
 
 -- Moves deferred jobs, by their places in the table, to their lanes; true where some went aside, to a waiting
 -- list or the ring of fair keys, so that sweep_gates and admit have something to do.
--- Callers: promote, serve_after, wake_waiting. May call: worker. Lock: the rows, held by the caller, who knows that their
--- lanes are declared; those of offer.
+-- Callers: promote, serve_after, wake_waiting. May call: worker. Lock: the rows, held by the caller, who
+-- knows that their lanes are declared; those of offer.
 CREATE OR REPLACE FUNCTION windlass.offer_deferred(p_places tid[]) RETURNS boolean
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
 SET jit = off AS $$
@@ -171,8 +171,8 @@ END $$;
 
 -- How the jobs that a new one comes after stand, by their ids; refuses one that is not there [P12]. p_known:
 -- one that is gone has gone since.
--- Callers: enqueue_one, import_rows, waits_of, add_to_group. May call: worker. Lock: ACCESS SHARE on claim, as in finish,
--- so that the snapshot that looks for them is younger than any rotation that moved them.
+-- Callers: enqueue_one, import_rows, waits_of, add_to_group. May call: worker. Lock: ACCESS SHARE on claim,
+-- as in finish, so that the snapshot that looks for them is younger than any rotation that moved them.
 CREATE OR REPLACE FUNCTION windlass.check_after(p_after bigint[], p_known boolean)
 RETURNS TABLE (on_job bigint, state text)
 LANGUAGE plpgsql AS $$

@@ -418,10 +418,11 @@ END $$;
 -- Callers: every function that ends jobs, with how they ended. May call: worker. Lock: the rows of
 -- unique_key, without waiting; none of a parent (see note_part_ends). Pins the segment where progress
 -- is kept.
--- p_dropped: their passes were taken back before. p_claims and p_lanes name the claim each job ended in, or NULL where it ended waiting; p_snapshot is that
--- claim's, where the caller has kept it. A key that a producer's transaction holds is left to settle_rest: no
--- worker waits for a producer. A part that did not succeed keeps its checkpoint, for its redrive [P9]. The
--- progress of a job stays with it when its checkpoint goes: in the result log, or with the dead letter [P6].
+-- p_dropped: their passes were taken back before. p_claims and p_lanes name the claim each job ended in, or
+-- NULL where it ended waiting; p_snapshot is that claim's, where the caller has kept it. A key that a
+-- producer's transaction holds is left to settle_rest: no worker waits for a producer. A part that did not
+-- succeed keeps its checkpoint, for its redrive [P9]. The progress of a job stays with it when its checkpoint
+-- goes: in the result log, or with the dead letter [P6].
 CREATE OR REPLACE FUNCTION windlass.settle(
     p_jobs bigint[], p_lanes int[], p_claims bigint[], p_kind text, p_snapshot pg_snapshot DEFAULT NULL,
     p_dropped boolean DEFAULT false) RETURNS void

@@ -2,13 +2,13 @@
 
 -- ==== Settings ====
 
--- Declares a schedule (p_from 'code'), makes one at run time ('new'), or changes one ('change') [K4]. A new one
--- is due at p_next_at; one that exists takes the new definition, and p_next_at and p_error only where cron or
--- tz have changed, or where it is never due: an expression that this server refused may be valid by now. One
--- that is live stays as it is when code declares it, until both say the same. No row: one of this name is there
--- already, or is not. p_definition: columns of windlass.schedule; payload and options are text, to be kept as
--- they were written; p_whole: all of it in one text, as the code's word is kept.
--- Callers: the store. May call: worker. Lock: the row.
+-- Declares a schedule (p_from 'code'), makes one at run time ('new'), or changes one ('change') [K4]. A new
+-- one is due at p_next_at; one that exists takes the new definition, and p_next_at and p_error only where
+-- cron or tz have changed, or where it is never due: an expression that this server refused may be valid by
+-- now. One that is live stays as it is when code declares it, until both say the same. No row: one of this
+-- name is there already, or is not. p_definition: columns of windlass.schedule; payload and options are text,
+-- to be kept as they were written; p_whole: all of it in one text, as the code's word is kept. Callers: the
+-- store. May call: worker. Lock: the row.
 CREATE OR REPLACE FUNCTION windlass.define_schedule(
     p_definition jsonb, p_payload text, p_options text, p_whole text, p_next_at float8, p_error text,
     p_from text)
@@ -204,9 +204,8 @@ $$;
 SELECT * FROM windlass.schedule ORDER BY name COLLATE "C"
 
 -- :due_schedules
--- Schedules that are due, up to $1, with the current time and when the next one is due; one row without a name
--- if there are none.
--- Callers: Schedules. Lock: none.
+-- Schedules that are due, up to $1, with the current time and when the next one is due; one row without a
+-- name if there are none. Callers: Schedules. Lock: none.
 SELECT s.*, t.now,
        (SELECT x.next_at FROM windlass.schedule x WHERE NOT x.paused AND x.next_at > t.now
          ORDER BY x.next_at LIMIT 1) AS next

@@ -3,12 +3,12 @@
 -- ==== Writing ====
 
 -- Makes steps of jobs durable, fenced by worker and claim [C5]. Of each step: p_of says which of the claims
--- its job is of, p_sleeps that it is a sleep, which lasts so many seconds from now on. added: the places, from
--- 1, of those that were written. refused: of those whose claim is not the worker's, or whose job has ended;
--- the others were there already, and stand. at: when they were written.
--- Callers: the store, also inside a handler's own transaction. May call: worker. Lock: the life row FOR KEY
--- SHARE, see worker_fence; a second writer of the same step waits for the first, and both are of one worker.
--- That a claim holds a job is looked up once for each claim; step_no has room for the steps of a call.
+-- its job is of, p_sleeps that it is a sleep, which lasts so many seconds from now on. added: the places,
+-- from 1, of those that were written. refused: of those whose claim is not the worker's, or whose job has
+-- ended; the others were there already, and stand. at: when they were written. Callers: the store, also
+-- inside a handler's own transaction. May call: worker. Lock: the life row FOR KEY SHARE, see worker_fence; a
+-- second writer of the same step waits for the first, and both are of one worker. That a claim holds a job is
+-- looked up once for each claim; step_no has room for the steps of a call.
 CREATE OR REPLACE FUNCTION windlass.save_steps(
     p_worker bigint, p_lanes int[], p_claims bigint[], p_of int[], p_seqs bigint[], p_jobs bigint[],
     p_names text[], p_codes text[], p_attempts int[], p_results text[], p_sleeps float8[],
@@ -59,12 +59,12 @@ BEGIN
     RETURN v_gone;
 END $$;
 
--- One bounded step: removes the steps of jobs that the store no longer knows. Reads p_pages pages of the table
--- and goes on there the next time. A step that is younger than the retention is passed over: its job is there,
--- or was deleted with its steps. Of the others those that sleep are known at once, and the rest are looked up. A
--- part that is to run again has its last job's. Returns how many steps it removed.
--- Callers: expire, which holds ACCESS SHARE on claim, so that its snapshot is younger than any rotation that
--- moved a job. May call: worker. Lock: the row that says how far it has come, without waiting.
+-- One bounded step: removes the steps of jobs that the store no longer knows. Reads p_pages pages of the
+-- table and goes on there the next time. A step that is younger than the retention is passed over: its job is
+-- there, or was deleted with its steps. Of the others those that sleep are known at once, and the rest are
+-- looked up. A part that is to run again has its last job's. Returns how many steps it removed. Callers:
+-- expire, which holds ACCESS SHARE on claim, so that its snapshot is younger than any rotation that moved a
+-- job. May call: worker. Lock: the row that says how far it has come, without waiting.
 CREATE OR REPLACE FUNCTION windlass.expire_steps(p_pages int) RETURNS int
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE

@@ -2,12 +2,12 @@
 
 -- ==== Writing ====
 
--- Appends events to the streams of jobs, one row for each, fenced by worker and claim [C5]; the arrays have an
--- element for each job. p_afters: the position of the last event that the same run wrote, NULL for none: by
--- that, what was sent before is known. p_keep: how many events of a stream are kept. Returns the position of
--- each one's last event; NULL: its claim is not the worker's, or it has ended.
--- Callers: the store. May call: worker. Lock: the life row FOR SHARE, see worker_fence: what ends an attempt in
--- order to offer its job again waits for it, so that the next claim's run finds all that this one wrote.
+-- Appends events to the streams of jobs, one row for each, fenced by worker and claim [C5]; the arrays have
+-- an element for each job. p_afters: the position of the last event that the same run wrote, NULL for none:
+-- by that, what was sent before is known. p_keep: how many events of a stream are kept. Returns the position
+-- of each one's last event; NULL: its claim is not the worker's, or it has ended. Callers: the store. May
+-- call: worker. Lock: the life row FOR SHARE, see worker_fence: what ends an attempt in order to offer its
+-- job again waits for it, so that the next claim's run finds all that this one wrote.
 CREATE OR REPLACE FUNCTION windlass.emit(
     p_worker bigint, p_jobs bigint[], p_lanes int[], p_claims bigint[], p_seqs bigint[], p_attempts int[],
     p_afters bigint[], p_ns int[], p_events text[], p_keep int)
@@ -80,8 +80,8 @@ END $$;
 
 -- What a job emitted after a position, in order, or its state: in a row of its own, without a position, where
 -- there is nothing, and with p_state in any case. No such row then: there is no such job.
--- Callers: the store's wait_stream. May call: worker, reader. Lock: none. STABLE, so that both are of one moment:
--- the state of a job that has ended comes with nothing or behind all that it emitted.
+-- Callers: the store's wait_stream. May call: worker, reader. Lock: none. STABLE, so that both are of one
+-- moment: the state of a job that has ended comes with nothing or behind all that it emitted.
 CREATE OR REPLACE FUNCTION windlass.read_stream(p_job bigint, p_after bigint, p_limit int, p_state boolean)
 RETURNS TABLE (state text, "position" bigint, n int, run int, attempt smallint, at timestamptz, events json)
 LANGUAGE plpgsql STABLE SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
@@ -101,8 +101,8 @@ END $$;
 
 -- One bounded step: removes the streams of jobs that the store no longer knows, at most p_limit rows, and
 -- who no longer reads. Looks at up to p_limit jobs, and goes on there the next time. Returns how many rows.
--- Callers: expire, as for expire_steps. May call: worker. Lock: the row that says how far it has come, without
--- waiting.
+-- Callers: expire, as for expire_steps. May call: worker. Lock: the row that says how far it has come,
+-- without waiting.
 CREATE OR REPLACE FUNCTION windlass.expire_streams(p_limit int) RETURNS int
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
 SET jit = off AS $$

@@ -311,7 +311,8 @@ DECLARE
 BEGIN
     UPDATE windlass.bucket x
        SET (tokens, at, paused_until, leased_until, whole_until, drains, used, used_until) =
-           (SELECT r.tokens, r.at, r.paused_until, r.leased_until, r.whole_until, r.drains, r.used, r.used_until
+           (SELECT r.tokens, r.at, r.paused_until, r.leased_until, r.whole_until, r.drains, r.used,
+                   r.used_until
               FROM windlass.bucket_at(b, x, v_now) AS r)
       FROM windlass.budget b
      WHERE b.name = x.budget

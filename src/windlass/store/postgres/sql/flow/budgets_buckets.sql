@@ -63,9 +63,9 @@ BEGIN
     RETURN k;
 END $$;
 
--- When the period of a budget's cap ends that a time is in [F1]: hours are those of UTC, days and months begin at
--- midnight in its zone. The same as period_end in windlass.core.caps.
--- Callers: bucket_at, budget_write. May call: worker, reader. Lock: none.
+-- When the period of a budget's cap ends that a time is in [F1]: hours are those of UTC, days and months
+-- begin at midnight in its zone. The same as period_end in windlass.core.caps. Callers: bucket_at,
+-- budget_write. May call: worker, reader. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.period_end(b windlass.budget, p_now float8) RETURNS float8
 LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
@@ -78,7 +78,8 @@ END $$;
 
 -- What a bucket would grant but for a pause: its tokens, or what its cap leaves of them [F1]. The same as
 -- Bucket.left in windlass.core.
--- Callers: bucket_tokens, bucket_take, lease_tokens, claim_tokens_at_once. May call: worker, reader. Lock: none.
+-- Callers: bucket_tokens, bucket_take, lease_tokens, claim_tokens_at_once. May call: worker, reader. Lock:
+-- none.
 CREATE OR REPLACE FUNCTION windlass.bucket_left(b windlass.budget, k windlass.bucket) RETURNS float8
 LANGUAGE sql IMMUTABLE AS $$
     SELECT least(k.tokens, b.cap - k.used)
@@ -121,8 +122,8 @@ BEGIN
     IF v_now < k.paused_until OR windlass.breaker_left(b, v_now) > 0 THEN
         RETURN 0;
     END IF;
-    RETURN floor(greatest(0, least(windlass.bucket_left(b, k), 1e9, CASE WHEN windlass.breaker_state(b, v_now) <> 'closed'
-                                                       THEN p_each END)));
+    RETURN floor(greatest(0, least(windlass.bucket_left(b, k), 1e9,
+                                   CASE WHEN windlass.breaker_state(b, v_now) <> 'closed' THEN p_each END)));
 END $$;
 
 -- Seconds until a bucket may grant p_n tokens; infinite where it never will: an unknown budget, more than its
@@ -337,10 +338,10 @@ END $$;
 -- ==== Taking and giving ====
 
 -- Locks the row of a bucket, and adds it if the key is new.
--- Callers: bucket_take, bucket_try, bucket_give, bucket_settle, spend_tokens, drain_budget, lease_tokens. May call: worker.
--- Lock: that row until the transaction ends. Who locks several takes them in the order of budget and key, and
--- the row of a budget after those of its buckets.
--- A new row starts full and with an old time, so that earlier drains apply to it as to any other.
+-- Callers: bucket_take, bucket_try, bucket_give, bucket_settle, spend_tokens, drain_budget, lease_tokens. May
+-- call: worker. Lock: that row until the transaction ends. Who locks several takes them in the order of
+-- budget and key, and the row of a budget after those of its buckets. A new row starts full and with an old
+-- time, so that earlier drains apply to it as to any other.
 CREATE OR REPLACE FUNCTION windlass.bucket_lock(p_budget text, p_key text) RETURNS windlass.bucket
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
@@ -513,14 +514,15 @@ BEGIN
         INSERT INTO windlass.spent AS s (claim, seq, tokens, at, budget)
         VALUES (p_claim, p_seq, p_tokens, windlass.unix_time(), p_budget)
         ON CONFLICT (claim, seq, budget) DO UPDATE SET tokens = excluded.tokens, at = excluded.at;
-        PERFORM windlass.bucket_settle(p_budget, left(p_key, 255), p_tokens - coalesce(v_said, p_before), p_age);
+        PERFORM windlass.bucket_settle(p_budget, left(p_key, 255), p_tokens - coalesce(v_said, p_before),
+                                       p_age);
     END IF;
     RETURN true;
 END $$;
 
--- Corrects a bucket by p_more tokens than were taken. They may leave a debt. Less than was taken comes back in
--- full, but for what was taken before a drain. The same as Bucket.settled in windlass.core.
--- Callers: settle_tokens, spend_tokens. May call: worker. Lock: the bucket's row until the transaction ends.
+-- Corrects a bucket by p_more tokens than were taken. They may leave a debt. Less than was taken comes back
+-- in full, but for what was taken before a drain. The same as Bucket.settled in windlass.core. Callers:
+-- settle_tokens, spend_tokens. May call: worker. Lock: the bucket's row until the transaction ends.
 CREATE OR REPLACE FUNCTION windlass.bucket_settle(
     p_budget text, p_key text, p_more bigint, p_age float8, p_now float8 DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
@@ -577,7 +579,8 @@ BEGIN
     WITH idle AS (
         SELECT k.budget, k.key FROM windlass.bucket k LEFT JOIN windlass.budget b ON b.name = k.budget
          WHERE b.name IS NULL
-            OR k.key <> '' AND k.at < v_now - 60 AND k.used_until < v_now AND (windlass.bucket_at(b, k, v_now - 60)).tokens >= b.burst
+            OR k.key <> '' AND k.at < v_now - 60 AND k.used_until < v_now
+               AND (windlass.bucket_at(b, k, v_now - 60)).tokens >= b.burst
                -- A new row would apply the last drain again; it must be full even so.
                AND (b.drains = 0 OR b.rate * (v_now - 60 - b.drained_until) >= b.burst)
          LIMIT p_limit FOR UPDATE OF k SKIP LOCKED)
@@ -588,10 +591,9 @@ END $$;
 
 -- ==== What a job needs ====
 
--- How many tokens of which buckets the jobs of a claim need [F1]; those of a need that is costed say so in their
--- options.
--- Callers: claim_tokens. May call: worker. Lock: none.
--- p_needs: as there. Each OFFSET 0 is a fence: a payload is read once, however long it is.
+-- How many tokens of which buckets the jobs of a claim need [F1]; those of a need that is costed say so in
+-- their options. Callers: claim_tokens. May call: worker. Lock: none. p_needs: as there. Each OFFSET 0 is a
+-- fence: a payload is read once, however long it is.
 CREATE OR REPLACE FUNCTION windlass.claim_token_needs(
     p_needs json, p_tasks text[], p_payloads text[], p_options text[]) RETURNS windlass.want[]
 LANGUAGE plpgsql IMMUTABLE AS $$

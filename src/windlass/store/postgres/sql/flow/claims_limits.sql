@@ -324,12 +324,12 @@ BEGIN
     END IF;
 END $$;
 
--- The fast path of claim_tokens: all jobs draw from buckets without a key and cost the same, no waiting list is in use, and
--- each bucket has enough for all of them. False: that is not so, and nothing was taken [F1]. A half-open
--- breaker has enough for one: its probe is one job, not a whole claim [F7]. NULL: a bucket is locked by
--- another, as in bucket_try.
--- Callers: claim_tokens. May call: worker. Lock: the rows of the buckets, in the order of budgets, until the
--- transaction ends. All are checked before any is taken from, since a probe cannot be given back.
+-- The fast path of claim_tokens: all jobs draw from buckets without a key and cost the same, no waiting list
+-- is in use, and each bucket has enough for all of them. False: that is not so, and nothing was taken [F1]. A
+-- half-open breaker has enough for one: its probe is one job, not a whole claim [F7]. NULL: a bucket is
+-- locked by another, as in bucket_try. Callers: claim_tokens. May call: worker. Lock: the rows of the
+-- buckets, in the order of budgets, until the transaction ends. All are checked before any is taken from,
+-- since a probe cannot be given back.
 CREATE OR REPLACE FUNCTION windlass.claim_tokens_quickly(
     p_needs json, p_tasks text[], p_wait int) RETURNS boolean
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
@@ -340,7 +340,8 @@ DECLARE
     v_now   float8;
 BEGIN
     FOR b IN SELECT n.budget, 'budget:' || n.budget || '/' AS gate,
-                    least(sum(n.n * t.n), 2147483647)::int AS n, bool_or(n.argument IS NOT NULL OR n.costed) AS keyed
+                    least(sum(n.n * t.n), 2147483647)::int AS n,
+                    bool_or(n.argument IS NOT NULL OR n.costed) AS keyed
                FROM (SELECT x.task, count(*) AS n FROM unnest(p_tasks) AS x (task) GROUP BY x.task) AS t
                JOIN windlass.needs_by_task(p_needs) AS n ON n.task = t.task
               GROUP BY n.budget ORDER BY n.budget COLLATE "C" LOOP
@@ -439,7 +440,8 @@ BEGIN
     END IF;
     UPDATE windlass.bucket x
        SET tokens = u.tokens - v_ns[u.i], at = u.at, paused_until = u.paused_until,
-           leased_until = u.leased_until, drains = u.drains, used = u.used + v_ns[u.i], used_until = u.used_until
+           leased_until = u.leased_until, drains = u.drains, used = u.used + v_ns[u.i],
+           used_until = u.used_until
       FROM unnest(v_states) WITH ORDINALITY
         AS u (tokens, at, paused_until, leased_until, whole_until, drains, used, used_until, budget, key, i)
      WHERE x.budget = u.budget AND x.key = u.key;
