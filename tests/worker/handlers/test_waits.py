@@ -142,7 +142,7 @@ async def test_w2_a_value_of_another_type_fails_the_attempt(app: Windlass) -> No
 
 async def test_w2_a_signal_of_a_transaction_that_is_rolled_back_was_never_sent(url: str) -> None:
     if not url.startswith("postgresql"):
-        pytest.skip("SQLite's own transactions are in tests/store/sqlite")
+        pytest.skip("that of SQLite is in tests/store/sqlite/connections/test_joining.py")
     import asyncpg
 
     with Windlass(url) as app:

@@ -1,4 +1,4 @@
-"""Enqueue and checkpoint in the caller's own transaction: an apsw connection to the same file [E1] [P6]."""
+"""Enqueue, signal and checkpoint in the caller's own transaction: apsw connections to the file [E1] [P6]."""
 
 import sqlite3
 from contextlib import closing
@@ -8,8 +8,9 @@ import pytest
 
 from tests.store.sqlite.invariants import check
 from tests.store.sqlite.kit import drain, foreign, job, opened
+from windlass.core.states import Kind
 from windlass.errors import AlreadyEnqueued, ClaimLost, ConfigurationError, QueueFull
-from windlass.store.records import Checkpoint, ClaimedJob, Outcome, WorkerInfo
+from windlass.store.records import Checkpoint, ClaimedJob, Outcome, Wait, WorkerInfo
 from windlass.store.sqlite import SQLiteStore
 
 
@@ -143,4 +144,29 @@ async def test_a_handlers_own_transaction_saves_its_progress(tmp_path: Path) -> 
             await save(4)
         assert look.execute("SELECT n FROM rows").fetchall() == [(1,), (2,)]
         look.close()
+    check(path)
+
+
+async def test_w2_a_signal_shares_the_fate_of_the_transaction(tmp_path: Path) -> None:
+    """Rolled back, it was never sent; committed, the job goes on with it."""
+    path = tmp_path / "w.db"
+    wait = Wait(name="wait:go", signal="go", timeout=3600)
+    async with opened(path) as store:
+        held = await running(store)
+        await store.wait_for_signal(1, held, wait)
+        await store.finish(1, 1, [Outcome(job=held, kind=Kind.SNOOZE, delay=3600)])
+        mine = foreign(path)
+        mine.execute("BEGIN IMMEDIATE")
+        assert await store.signal(held.id, "go", "1", connection=mine) == "delivered"
+        mine.execute("ROLLBACK")
+        assert await store.claim(1, ["default"], 1) == []
+        assert [each.job for each in await store.waits()] == [held.id]
+        mine.execute("BEGIN IMMEDIATE")
+        assert await store.signal(held.id, "go", "2", connection=mine) == "delivered"
+        mine.execute("COMMIT")
+        mine.close()
+        (claim,) = await store.claim(1, ["default"], 1)
+        answer = await store.wait_for_signal(1, claim.jobs[0], wait)
+        assert answer.step is not None
+        assert answer.step.result == "2"
     check(path)
