@@ -43,3 +43,13 @@ def test_no_cell_of_a_table_is_a_paragraph(page: Path) -> None:
             for cell in re.split(r"(?<!\\)\|", line):
                 words = len(cell.split())
                 assert words <= WORDS, f"{name_of(page)}, line {number}: {words} words in {cell.strip()!r}"
+
+
+@pytest.mark.parametrize("page", EVERY)
+def test_no_conflict_was_left_in_a_page(page: Path) -> None:
+    marked = [
+        number
+        for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), start=1)
+        if line.startswith(("<<<<<<< ", ">>>>>>> ")) or line == "======="
+    ]
+    assert not marked, f"{name_of(page)}, lines {marked}: choose one side"
