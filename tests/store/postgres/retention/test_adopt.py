@@ -10,10 +10,11 @@ from tests.postgres import Server
 from tests.store.postgres.families import plan
 from tests.store.postgres.kit import Base, connect
 from tests.store.postgres.ring import Ring
+from tests.store.postgres.test_signals import LOOK, suspended
 from windlass.core.states import Kind
 from windlass.errors import StoreCorrupt, WorkerLost
 from windlass.store.postgres import PostgresStore
-from windlass.store.records import ClaimedJob, NewJob, WorkerInfo
+from windlass.store.records import ClaimedJob, NewJob, Step, Wait, WorkerInfo
 
 
 def job(base: Base) -> NewJob:
@@ -114,6 +115,31 @@ async def test_ends_are_noted_though_the_sequence_of_notes_was_not_copied(alone:
     await alone.finish(worker, got.jobs, Kind.DEAD)
     await store.promote()
     assert [await alone.state(job) for job in after] == ["dead", "dead"]
+
+
+async def test_signals_go_on_though_their_sequences_were_not_copied(alone: Base) -> None:
+    """[rule 15] [W1] [W2] Their numbers say in which order signals are taken, and each is given out once."""
+    lane, worker, job = await suspended(alone)
+    (sender,) = await alone.sessions(1)
+    await sender.begin()  # so that all of them leave notes
+    for value in ("1", "2"):
+        await sender.value("SELECT windlass.signal($1, 'go', $2::json)", job.id, value)
+    await sender.commit()
+    store = await alone.store()
+    await alone.look.run(LOOK)
+    (job,) = (await alone.claim_late(lane, worker)).jobs
+    await store.save_step(worker, job, Step(name="first", code="c", attempt=1))
+    await alone.look.run(
+        "SELECT setval('windlass.signal_no', 1, false), setval('windlass.step_no', 1, false)"
+    )
+    await alone.look.run("UPDATE windlass.meta SET database = 0")
+    store, worker = await alone.store(), await alone.worker()
+    for value in ("3", "4", "5"):
+        await store.signal(job.id, "go", value)
+    (job,) = (await alone.claim_late(lane, worker)).jobs
+    taken = [await store.wait_for_signal(worker, job, Wait(name=f"wait:{n}", signal="go")) for n in range(5)]
+    assert [each.step.result for each in taken if each.step is not None] == ["1", "2", "3", "4", "5"]
+    assert [step.name for step in await store.steps(job.id)] == ["first", *(f"wait:{n}" for n in range(5))]
 
 
 async def test_a_copy_goes_its_own_way(pg_server: Server, pg_template: str) -> None:
