@@ -196,6 +196,25 @@ async def test_w2_a_dead_worker_takes_no_signal(alone: Base) -> None:
     assert await goes_on(alone, lane, other) == "answered"
 
 
+@pytest.mark.parametrize("sent", [0, 1, 2])
+async def test_w2_a_wait_that_is_asked_again_before_the_first_is_written(alone: Base, sent: int) -> None:
+    """The connection was lost with the answer, and the first call still runs: one wait, and one signal."""
+    lane, worker = await alone.lane(), await alone.worker()
+    id = await alone.look.enqueue()
+    (job,) = (await alone.claim(lane, worker)).jobs
+    for _ in range(sent):
+        await alone.look.value(SEND, id)
+    first, again = await alone.sessions(2)
+    await first.begin()
+    said = await ask(first, worker, job)
+    repeated = asyncio.create_task(ask(again, worker, job))
+    await alone.blocked(again)
+    await first.commit()
+    assert await repeated == said == ("answered" if sent else "waits")
+    assert await alone.look.value("SELECT count(*) FROM windlass.wait") == (0 if sent else 1)
+    assert await alone.look.value("SELECT count(*) FROM windlass.signal") == max(sent - 1, 0)
+
+
 async def test_w2_two_waits_side_by_side_take_two_signals(alone: Base) -> None:
     store = await alone.store()
     lane, worker = await alone.lane(), await alone.worker()

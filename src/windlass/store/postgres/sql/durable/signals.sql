@@ -86,7 +86,8 @@ END $$;
 -- claim is not the worker's, or the job has ended. p_name: the step's, p_timeout: seconds from the first
 -- time it is asked.
 -- Callers: the store. May call: worker. Lock: the life row FOR KEY SHARE, see worker_fence; the signal that
--- it takes, without waiting.
+-- it takes. Where the same was asked before, without an answer, and is still being written, this waits for it
+-- and answers the same.
 CREATE OR REPLACE FUNCTION windlass.wait_for_signal(
     p_worker bigint, p_job bigint, p_lane int, p_claim bigint, p_seq bigint, p_attempt int, p_name text,
     p_signal text, p_timeout float8, p_shape text,
@@ -95,6 +96,7 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
+    d       record;
     v_until timestamptz;
     v_no    bigint;
 BEGIN
@@ -105,36 +107,55 @@ BEGIN
     IF NOT FOUND THEN
         RETURN;
     END IF;
-    SELECT CASE s.code WHEN 'timeout' THEN 'timeout' ELSE 'answered' END, s.result, s.at INTO state, value, at
-      FROM windlass.step s WHERE s.job = p_job AND s.name = p_name;
-    IF FOUND THEN
+    SELECT d.state, d.value, d.at INTO state, value, at FROM windlass.decided_wait(p_job, p_name) AS d;
+    IF state IS NOT NULL THEN
         RETURN;
     END IF;
-    SELECT g.no INTO v_no FROM windlass.signal g WHERE g.job = p_job AND g.name = p_signal
-     ORDER BY g.no LIMIT 1 FOR UPDATE SKIP LOCKED;
+    at := windlass.now();
+    SELECT g.no, g.value INTO v_no, value FROM windlass.signal g WHERE g.job = p_job AND g.name = p_signal
+     ORDER BY g.no LIMIT 1 FOR UPDATE;
     IF FOUND THEN
-        DELETE FROM windlass.signal g WHERE g.job = p_job AND g.name = p_signal AND g.no = v_no
-        RETURNING g.value INTO value;
         state := 'answered';
     ELSE
-        UPDATE windlass.wait w SET claim = p_claim WHERE w.job = p_job AND w.name = p_name
-        RETURNING w.until INTO v_until;
-        IF NOT FOUND THEN
-            v_until := CASE WHEN p_timeout IS NOT NULL THEN windlass.in_seconds(p_timeout) END;
-            INSERT INTO windlass.wait (job, no, claim, at, until, name, signal, shape)
-            VALUES (p_job, nextval('windlass.signal_no'), p_claim, windlass.now(), v_until, p_name, p_signal,
-                    p_shape::json);
-        END IF;
+        INSERT INTO windlass.wait AS w (job, no, claim, at, until, name, signal, shape)
+        VALUES (p_job, nextval('windlass.signal_no'), p_claim, at,
+                CASE WHEN p_timeout IS NOT NULL THEN windlass.in_seconds(p_timeout) END, p_name, p_signal,
+                p_shape::json)
+        ON CONFLICT (job, name) DO UPDATE SET claim = excluded.claim RETURNING w.until INTO v_until;
         remaining := date_part('epoch', v_until - windlass.now());
         state := CASE WHEN remaining <= 0 THEN 'timeout' ELSE 'waits' END;
     END IF;
-    at := windlass.now();
     IF state <> 'waits' THEN
         INSERT INTO windlass.step (job, no, at, attempt, name, code, result)
         VALUES (p_job, nextval('windlass.step_no'), at, p_attempt, p_name,
-                CASE state WHEN 'timeout' THEN 'timeout' ELSE 'signal' END, coalesce(value, 'null'));
-        DELETE FROM windlass.wait w WHERE w.job = p_job AND w.name = p_name;
+                CASE state WHEN 'timeout' THEN 'timeout' ELSE 'signal' END, coalesce(value, 'null'))
+        ON CONFLICT DO NOTHING;
+        IF FOUND THEN
+            DELETE FROM windlass.signal g WHERE g.job = p_job AND g.name = p_signal AND g.no = v_no;
+            DELETE FROM windlass.wait w WHERE w.job = p_job AND w.name = p_name;
+            RETURN;
+        END IF;
     END IF;
+    -- While this waited for an earlier call, that one may have decided.
+    SELECT d.state, d.value, d.at INTO d FROM windlass.decided_wait(p_job, p_name) AS d;
+    IF d.state IS NOT NULL THEN
+        DELETE FROM windlass.wait w WHERE w.job = p_job AND w.name = p_name;
+        state := d.state;
+        value := d.value;
+        at := d.at;
+        remaining := NULL;
+    END IF;
+END $$;
+
+-- What a wait has become, by its step; NULL: nothing yet.
+-- Callers: wait_for_signal. May call: worker. Lock: none.
+CREATE OR REPLACE FUNCTION windlass.decided_wait(
+    p_job bigint, p_name text, OUT state text, OUT value json, OUT at timestamptz)
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+#variable_conflict use_column
+BEGIN
+    SELECT CASE s.code WHEN 'timeout' THEN 'timeout' ELSE 'answered' END, s.result, s.at INTO state, value, at
+      FROM windlass.step s WHERE s.job = p_job AND s.name = p_name;
 END $$;
 
 -- Whether a job that is put off waits for signals, by what was asked under this claim, and until when: never
