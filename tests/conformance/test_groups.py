@@ -5,7 +5,7 @@ import pytest
 from tests.conformance.kit import Rig
 from windlass.core.states import Kind, State
 from windlass.errors import GroupClosed, JobNotFound
-from windlass.store.records import NewJob, Options
+from windlass.store.records import JobChange, NewJob, Options
 
 END = Options(group_end=True, otherwise="run")
 
@@ -61,6 +61,24 @@ async def test_w4_a_group_that_is_closed_takes_no_more_and_nothing_is_enqueued(r
         await add(rig, 12345, "lost")
     await rig.store.promote()
     assert [job.task for job in await rig.claim(worker)] == ["end"]
+
+
+@pytest.mark.parametrize("delay", [0.0, 50.0])
+async def test_w4_e8_a_group_whose_end_is_changed_stays_open(rig: Rig, delay: float) -> None:
+    """Its time is not before that; it still comes after its jobs, and takes more."""
+    worker = await rig.worker()
+    group = await opened(rig)
+    (a,) = await add(rig, group, "a")
+    assert await rig.store.change(group, JobChange(delay=delay)) == "changed"
+    await rig.clock.advance(100)
+    await rig.store.promote()
+    assert await rig.state(group) is State.SCHEDULED
+    (b,) = await add(rig, group, "b")
+    assert await rig.store.close_group(group) is True
+    for each in (a, b):
+        await rig.finish(worker, await rig.run(worker, each))
+    await rig.store.promote()
+    assert await rig.state(group) is State.READY
 
 
 @pytest.mark.parametrize("stop", ["cancel", "retry", "delete"])

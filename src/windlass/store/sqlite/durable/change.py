@@ -116,7 +116,8 @@ def _take_out(tx: Transaction, row: Row, wanted: Wanted) -> None:
 
 
 def _change_deferred(tx: Transaction, row: Row, wanted: Wanted, *, later: bool) -> None:
-    comes_after = row.options.after and tx.one(_SQL["comes_after"], (row.id,)) is not None
+    others = row.options.after or row.options.group_end
+    comes_after = others and tx.one(_SQL["comes_after"], (row.id,)) is not None
     (run_at,) = tx.one(_SQL["run_at"], (row.pos,)) or (None,)
     _take_out(tx, row, wanted)
     if comes_after:
