@@ -20,7 +20,7 @@ from windlass import Retry, Snooze, Windlass
 from windlass.core.states import Kind, Priority, State
 from windlass.errors import AlreadyEnqueued, StoreMoved
 from windlass.store.moving.copy import Copy
-from windlass.store.records import Checkpoint, Emits, NewSchedule, Step
+from windlass.store.records import Checkpoint, Emits, NewSchedule, Step, Wait
 
 Work = Callable[[Rig], Awaitable[Any]]
 
@@ -149,6 +149,73 @@ def test_w1_a_job_that_sleeps_has_its_steps_there_and_goes_on_when_it_would_have
         assert run.ready_at != run.enqueued_at, "the run would not look for steps"
 
     pair.there.visit(check)
+
+
+def test_w2_a_job_that_waits_for_signals_waits_on_there_and_takes_those_that_it_was_sent(pair: Pair) -> None:
+    made: dict[str, int] = {}
+
+    async def fill(rig: Rig) -> None:
+        worker = await rig.worker()
+        for name in ("waits", "crashed", "dead"):
+            made[name] = (await rig.one(name)).id
+            run = await rig.run(worker, made[name])
+            for signal, timeout, shape in (("yes", 3600.0, '{"type":"boolean"}'), ("no", None, None)):
+                wait = Wait(name=f"wait:{signal}", signal=signal, timeout=timeout, shape=shape)
+                assert (await rig.store.wait_for_signal(worker, run, wait)).step is None
+            if name == "waits":
+                await rig.finish(worker, run, Kind.SNOOZE, delay=3600)
+                await rig.store.signal(run.id, "later", "1")
+            else:  # it was sent what it has not taken yet, and may take when it runs again
+                await rig.store.signal(run.id, "yes", "1")
+                await rig.store.signal(run.id, "yes", "2")
+                kind = Kind.DEAD if name == "dead" else Kind.RETRY
+                await rig.finish(worker, run, kind, error=failure(), delay=3600)
+        await rig.store.retire(worker)
+
+    pair.here.visit(fill)
+    before = pair.here.visit(lambda rig: rig.store.waits())
+    reason = pair.here.visit(lambda rig: rig.look(made["waits"])).reason
+    pair.copy("--dead")
+    ids = pair.ids()
+
+    async def check(rig: Rig) -> None:
+        waits = await rig.store.waits()
+        assert [(each.name, each.shape) for each in waits] == [(each.name, each.shape) for each in before]
+        assert {each.job for each in waits} == {ids[made["waits"]]}
+        for new, old in zip(waits, before, strict=True):
+            assert new.since == pytest.approx(old.since, abs=1e-3)
+            assert new.until == (None if old.until is None else pytest.approx(old.until, abs=1e-3))
+        assert (await rig.look(ids[made["waits"]])).reason == reason
+        assert await rig.store.signal(ids[made["waits"]], "yes", "true") == "delivered"
+        await rig.store.retry([ids[made["dead"]], ids[made["crashed"]]])
+        await rig.store.promote()
+        worker = await rig.worker()
+        runs = {run.task: run for run in await rig.claim(worker)}
+        assert runs.keys() == {"waits", "crashed", "dead"}
+
+        async def took(task: str, signal: str, name: str) -> str:
+            wait = Wait(name=name, signal=signal, timeout=0)
+            step = (await rig.store.wait_for_signal(worker, runs[task], wait)).step
+            assert step is not None
+            return step.result
+
+        assert await took("waits", "yes", "wait:yes") == "true"
+        assert await took("waits", "later", "wait:later") == "1"
+        for task in ("crashed", "dead"):
+            assert [await took(task, "yes", "wait:yes"), await took(task, "yes", "wait:yes#2")] == ["1", "2"]
+
+    pair.there.visit(check)
+
+
+def test_w2_a_file_that_was_copied_takes_no_signals(pair: Pair) -> None:
+    id = pair.here.visit(lambda rig: rig.one("t")).id
+    pair.copy()
+
+    async def send(rig: Rig) -> None:
+        with pytest.raises(StoreMoved, match="copied to"):
+            await rig.store.signal(id, "go", "1")
+
+    pair.here.visit(send)
 
 
 def test_w3_what_a_job_emitted_is_there_and_the_next_run_goes_on_behind_it(pair: Pair) -> None:

@@ -8,10 +8,11 @@
 -- jobs is a JSON array of objects: key, task; args, queue, priority, run_at, attempt (the next one, from 1),
 -- deaths, enqueued_at, options (by the names that enqueue has; timeout in seconds), errors (type, message,
 -- traceback, attempt, at), checkpoint (data, done, total), steps (name, result, code, attempt, at, until; with
--- `until` it is a sleep), stream (position, n, run, attempt, at, events; in order), after (keys of the same
--- source), state ('dead': it
--- goes to the dead letters; 'retrying'), reason, ended_at, rerun, in_turn. Queues do not judge them: somebody
--- has accepted them already [F4]. They wait in deferred, due now or later, and promote offers them in order.
+-- `until` it is a sleep), stream (position, n, run, attempt, at, events; in order), waits (name of the step,
+-- signal, at, until, shape; `suspended`: the job waits for it now) and signals (name, value, at; in order, those
+-- that it has not taken), after (keys of the same source), state ('dead': it goes to the dead letters;
+-- 'retrying'), reason, ended_at, rerun, in_turn. Queues do not judge them: somebody has accepted them already
+-- [F4]. They wait in deferred, due now or later, and promote offers them in order.
 --   SELECT * FROM windlass.import_jobs('old', '[{"key": "1", "task": "mail.send", "attempt": 3}]');
 CREATE OR REPLACE FUNCTION windlass.import_jobs(source text, jobs json)
 RETURNS TABLE (key text, job bigint, status text)
@@ -30,7 +31,8 @@ DECLARE
     c_priorities CONSTANT text[] := ARRAY['urgent', 'high', 'normal', 'low'];
     c_fields     CONSTANT text[] := ARRAY[
         'key', 'task', 'args', 'queue', 'priority', 'run_at', 'attempt', 'deaths', 'enqueued_at', 'options',
-        'errors', 'checkpoint', 'steps', 'stream', 'after', 'state', 'reason', 'ended_at', 'rerun', 'in_turn', 'part'];
+        'errors', 'checkpoint', 'steps', 'stream', 'waits', 'signals', 'after', 'state', 'reason', 'ended_at',
+        'rerun', 'in_turn', 'part'];
     j            record;
     v_now        timestamptz := windlass.now();
     v_priority   smallint;
@@ -61,7 +63,8 @@ BEGIN
         SELECT * FROM json_to_recordset(p_jobs)
             AS x (key text, task text, args json, queue text, priority text, run_at timestamptz, attempt int,
                   deaths int, enqueued_at timestamptz, options json, errors json, checkpoint json, steps json,
-                  stream json, after json, state text, reason text, ended_at timestamptz, rerun json, in_turn boolean, part json)
+                  stream json, waits json, signals json, after json, state text, reason text,
+                  ended_at timestamptz, rerun json, in_turn boolean, part json)
     LOOP
         IF j.key IS NULL THEN
             RAISE EXCEPTION 'a job of task % has no key', coalesce(j.task, 'NULL') USING ERRCODE = 'WL005',
@@ -114,6 +117,7 @@ BEGIN
             INSERT INTO windlass.ended_otherwise (job, at, kind) VALUES (job, v_now, 'dead');
             PERFORM windlass.import_steps(job, j.steps);
             PERFORM windlass.import_stream(job, j.stream);
+            PERFORM windlass.import_signals(job, j.waits, j.signals);
             status := 'dead';
             RETURN NEXT;
             CONTINUE;
@@ -168,6 +172,7 @@ BEGIN
         PERFORM windlass.note_deadlines(ARRAY[job], ARRAY[v_options::text]);
         PERFORM windlass.import_steps(job, j.steps);
         PERFORM windlass.import_stream(job, j.stream);
+        PERFORM windlass.import_signals(job, j.waits, j.signals);
         status := 'imported';
         RETURN NEXT;
     END LOOP;
@@ -236,6 +241,35 @@ BEGIN
         SELECT p_job, s.position, 0, coalesce(s.at, windlass.now()), s.n, s.run, s.attempt, s.events
           FROM json_to_recordset(p_stream)
             AS s (position bigint, n int, run int, attempt int, at timestamptz, events json);
+    END IF;
+END $$;
+
+-- Keeps what a job waits for where it comes from, and the signals that it has not taken there [W2]. It waits on
+-- under claim 0, which no worker has.
+-- Callers: import_rows. May call: worker. Lock: the job's row, which nobody else sees yet.
+CREATE OR REPLACE FUNCTION windlass.import_signals(p_job bigint, p_waits json, p_signals json) RETURNS void
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+DECLARE
+    v_suspended boolean;
+BEGIN
+    IF p_signals IS NOT NULL THEN
+        INSERT INTO windlass.signal (job, no, at, name, value)
+        SELECT p_job, nextval('windlass.signal_no'), coalesce(g.at, windlass.now()), g.name,
+               coalesce(g.value, 'null')
+          FROM json_to_recordset(p_signals) AS g (name text, value json, at timestamptz);
+    END IF;
+    IF p_waits IS NOT NULL THEN
+        WITH added AS (
+            INSERT INTO windlass.wait AS w (job, no, claim, at, until, name, signal, shape)
+            SELECT p_job, nextval('windlass.signal_no'), CASE WHEN x.suspended THEN 0 ELSE -1 END,
+                   coalesce(x.at, windlass.now()), x.until, x.name, x.signal, x.shape
+              FROM json_to_recordset(p_waits) AS x (name text, signal text, at timestamptz,
+                                                    until timestamptz, shape json, suspended boolean)
+            RETURNING w.claim)
+        SELECT bool_or(a.claim = 0) INTO v_suspended FROM added a;
+        IF v_suspended THEN
+            UPDATE windlass.deferred d SET suspended = 0 WHERE d.id = p_job;
+        END IF;
     END IF;
 END $$;
 

@@ -1,8 +1,8 @@
 """What leaves for another store: a file is put to rest and shut, and then read in the order in which its jobs
 wait. See `windlass.store.moving.copy` for the copy itself.
 
-A shut file takes no job, claim or worker. Triggers refuse them: they hold for every process that has the file
-open, and cost nothing where there are none.
+A shut file takes no job, claim, worker or signal. Triggers refuse them: they hold for every process that has
+the file open, and cost nothing where there are none.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from windlass.core.states import Priority
 from windlass.errors import ConfigurationError
 from windlass.store.sqlite import workers
 from windlass.store.sqlite.operation.transaction import Transaction
-from windlass.store.sqlite.rows import decode_new_job, fetch, options_json
+from windlass.store.sqlite.rows import SCHEDULED, decode_new_job, fetch, options_json
 from windlass.store.sqlite.schema import Statements
 
 _SQL = Statements("moving")
-_TABLES: Final = ("job", "claim", "worker")
+_TABLES: Final = ("job", "claim", "worker", "signal")
 MAX_STREAM: Final = 1024 * 1024
 """Characters of a job's stream that leave with it: its end."""
 _STATES: Final = {5: "dead", 7: "scheduled", 8: "retrying"}
@@ -76,7 +76,7 @@ def put_to_rest(tx: Transaction, *, force: bool) -> bool:
 
 
 def shut(tx: Transaction, why: str) -> None:
-    """Take no more jobs, claims and workers; `why` is what those who try are told."""
+    """Take no more jobs, claims, workers and signals; `why` is what those who try are told."""
     if tx.connection.execute(_SQL["alive"]).get:
         raise ConfigurationError("a worker has started meanwhile: stop it, and repeat the command")
     reopen(tx)
@@ -89,7 +89,7 @@ def shut(tx: Transaction, why: str) -> None:
 
 
 def reopen(tx: Transaction) -> None:
-    """Take jobs and workers again."""
+    """Take jobs, workers and signals again."""
     for table in _TABLES:
         tx.run(f"DROP TRIGGER IF EXISTS windlass_moved_{table}")
 
@@ -192,6 +192,10 @@ def _job(connection: apsw.Connection, row: tuple[Any, ...]) -> Item:
         item["steps"] = [_step(*step) for step in steps]
     if stream := fetch(connection, _SQL["stream"], (id, MAX_STREAM)):
         item["stream"] = [_emitted(*emitted) for emitted in stream]
+    if waits := fetch(connection, _SQL["waits"], (id,)):
+        item["waits"] = [_wait(*wait, is_put_off=state == SCHEDULED) for wait in waits]
+    if signals := fetch(connection, _SQL["signals"], (id,)):
+        item["signals"] = [_signal(*signal) for signal in signals]
     if rerun is not None:
         item["rerun"] = _rerun(rerun)
     if state == 5:
@@ -211,6 +215,20 @@ def _emitted(position: int, n: int, run: int, attempt: int, at: float, events: s
         "position": position, "n": n, "run": run, "attempt": attempt, "at": _moment(at),
         "events": msgspec.Raw(events.encode()),
     }  # fmt: skip
+
+
+def _wait(
+    name: str, signal: str, at: float, until: float | None, shape: str | None, asked: int, *, is_put_off: bool
+) -> Item:
+    return {
+        "name": name, "signal": signal, "at": _moment(at), "until": _moment(until),
+        "shape": None if shape is None else msgspec.Raw(shape.encode()),
+        "suspended": is_put_off and bool(asked),
+    }  # fmt: skip
+
+
+def _signal(name: str, value: str, at: float) -> Item:
+    return {"name": name, "value": msgspec.Raw(value.encode()), "at": _moment(at)}
 
 
 def _checkpoint(data: str, done: int | None, total: int | None, at: float | None) -> Item:

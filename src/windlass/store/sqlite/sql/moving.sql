@@ -58,6 +58,12 @@ WHERE size <= ? ORDER BY position;
 -- :steps  of a job, in their order
 SELECT name, result, code, attempt, at, until FROM windlass_step WHERE job = ? ORDER BY rowid;
 
+-- :waits  of a job, in their order; whether it waits for them now
+SELECT name, signal, at, until, shape, suspended FROM windlass_wait WHERE job = ? ORDER BY no;
+
+-- :signals  that a job has not taken, in their order
+SELECT name, value, at FROM windlass_signal WHERE job = ? ORDER BY no;
+
 -- :edges
 SELECT {key}, a.run_at FROM windlass_after a
   JOIN windlass_job j
