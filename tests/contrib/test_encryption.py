@@ -11,7 +11,7 @@ import pytest
 from tests.cli.kit import Desk
 from tests.stored import stored
 from tests.web.kit import visiting
-from windlass import Retry, State, Windlass
+from windlass import Context, Retry, State, Windlass
 from windlass.codec import Purpose, seal, unseal
 from windlass.contrib.encryption import Encrypted, _Key
 from windlass.errors import CodecError, ConfigurationError, MissingKey, PayloadTooLarge
@@ -57,6 +57,57 @@ def test_jobs_run_and_nothing_can_be_read_in_the_store(url: str) -> None:
             assert (inside["codec"], inside["key"]) == ("encrypted", "2026")
             assert ADA.encode() not in base64.b64decode(inside["data"])
         assert job.result() == f"sent to {ADA}"
+
+
+def test_w1_w2_steps_and_signals_are_sealed_and_read_again(url: str) -> None:
+    """By the app that has the key: on later attempts, too."""
+    app = Windlass(url, codec=Encrypted({"2026": NEW}))
+    runs: list[str] = []
+
+    def find() -> str:
+        runs.append("found")
+        return ADA
+
+    @app.task(name="mail.ask", retry=Retry(3, base=0))
+    def ask(ctx: Context) -> str:
+        to = ctx.blocking.step("find", find)
+        if ctx.attempt == 1:
+            raise OSError("after the step")
+        answer = ctx.blocking.wait("approved", type=dict[str, str])
+        if ctx.attempt == 2:
+            raise OSError("after the wait")
+        return f"{to} by {answer['by']}"
+
+    with app:
+        job = ask.enqueue()
+        app.run_until_idle(wait=1)
+        store = job._store_handle()
+        assert job.status() == "scheduled"
+        assert app.signal(job.id, "approved", {"by": ADA}) == "delivered"  # by its id: the task is looked up
+        app.run_until_idle(wait=1)
+        assert job.result() == f"{ADA} by {ADA}"
+        assert runs == ["found"]
+        steps = store.call(lambda store: store.steps(job.id))
+        assert [step.name for step in steps] == ["find", "wait:approved"]
+        for step in steps:
+            inside = json.loads(step.result)["$windlass"]
+            assert inside["key"] == "2026"
+            assert ADA.encode() not in base64.b64decode(inside["data"])
+
+
+def test_w2_a_signal_from_sql_is_read_as_it_is(url: str) -> None:
+    """What was not sealed needs no key, unless the codec requires one."""
+    with Windlass(url, codec=Encrypted({"2026": NEW})) as app:
+
+        @app.task(name="mail.ask")
+        def ask(ctx: Context) -> int:
+            return int(ctx.blocking.wait("approved", type=int))
+
+        job = ask.enqueue()
+        app.run_until_idle()
+        job._store_handle().call(lambda store: store.signal(job.id, "approved", "7"))
+        app.run_until_idle()
+        assert job.result() == 7
 
 
 def test_e4_the_limit_counts_for_what_is_stored(url: str) -> None:

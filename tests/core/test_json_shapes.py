@@ -2,12 +2,14 @@
 
 import enum
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
+import pydantic
 import pytest
 
 from windlass.core.json_shapes import form_fields, misfit
+from windlass.running.encoding import schema_of
 
 
 class Level(enum.Enum):
@@ -51,6 +53,60 @@ def test_w2_simple_fields_become_a_form() -> None:
         ("times", "whole", False),
     ]
     assert fields[3].choices == ("high", "low")
+
+
+class Verdict(pydantic.BaseModel):
+    """The same in pydantic, whose schemas say things in another way."""
+
+    ok: bool
+    by: str = pydantic.Field(default="", max_length=40, description="who")
+    sum: float | None = None
+    level: Level = Level.LOW
+    times: Annotated[int, pydantic.Field(ge=1)] = 1
+    word: Literal["yes", "no"] = "yes"
+
+
+class Sheet(pydantic.BaseModel):
+    """A model in a model."""
+
+    inner: Verdict
+    tags: list[str]
+
+
+def test_w2_a_pydantic_model_becomes_a_form_too() -> None:
+    fields = form_fields(msgspec.json.decode(schema_of(Verdict) or ""))
+    assert fields is not None
+    assert [(each.name, each.kind, each.required, each.default) for each in fields] == [
+        ("ok", "yes_no", True, None),
+        ("by", "text", False, ""),
+        ("sum", "number", False, None),
+        ("level", "choice", False, "low"),
+        ("times", "whole", False, 1),
+        ("word", "choice", False, "yes"),
+    ]
+    assert (fields[3].choices, fields[5].choices) == (("low", "high"), ("yes", "no"))
+    assert form_fields(msgspec.json.decode(schema_of(Sheet) or "")) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "wrong"),
+    [
+        (Verdict, {"ok": True}, None),
+        (Verdict, {"ok": True, "sum": None, "level": "high", "word": "no"}, None),
+        (Verdict, {}, "it lacks 'ok'"),
+        (Verdict, {"ok": True, "level": "mid"}, "'level' must be one of 'low', 'high'"),
+        (Verdict, {"ok": True, "sum": "much"}, "'sum' must be a number"),
+        (Sheet, {"inner": {"ok": 1}, "tags": []}, "'inner', 'ok' must be true or false"),
+    ],
+)
+def test_w2_a_value_is_checked_by_a_pydantic_model(kind: Any, value: Any, wrong: str | None) -> None:
+    assert misfit(msgspec.json.decode(schema_of(kind) or ""), value) == wrong
+
+
+@pytest.mark.parametrize("kind", [list[Verdict], Verdict | None])
+def test_w2_a_pydantic_model_in_a_type_of_its_own_is_a_box_that_takes_anything(kind: Any) -> None:
+    assert schema_of(kind) is None
+    assert form_fields(None) is None
 
 
 @pytest.mark.parametrize(

@@ -222,7 +222,7 @@ def test_where_a_task_runs(app: Windlass) -> None:
             app.task(mode=mode)(coroutine)
     with pytest.raises(ConfigurationError, match="not one of thread, process"):
         app.task(mode="fibre")(plain)  # type: ignore[call-overload]
-    with pytest.raises(ConfigurationError, match="'ctx' takes a Context"):
+    with pytest.raises(ConfigurationError, match=r"'ctx' takes a Context.*Steps, sleeps and waits are for"):
         app.task(mode="process")(knowing)
 
 

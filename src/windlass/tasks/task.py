@@ -373,7 +373,8 @@ class RegisteredTask(Task[P, R]):
         if self.signature.context is not None:
             raise ConfigurationError(
                 f"task {self.name}: parameter {self.signature.context!r} takes a Context, which cannot leave "
-                "the worker's process; drop the parameter or mode='process'"
+                "the worker's process; drop the parameter or mode='process'. Steps, sleeps and waits are for "
+                "a task without mode=, which enqueues the work for a process as a job of its own"
             )
         return "process"
 

@@ -5,6 +5,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
+import pydantic
 import pytest
 
 from windlass import Context, Retry, Windlass
@@ -60,6 +61,33 @@ async def test_w2_a_handler_goes_on_with_the_value_of_its_signal(any_app: Windla
     assert seen == [(1, Approval("ann")), (2, Approval("ann"))]
     with pytest.raises(SignalRefused, match="succeeded"):
         await job.asignal("approved", None)
+
+
+class Verdict(pydantic.BaseModel):
+    """What is signalled, as a pydantic model."""
+
+    ok: bool
+    by: str = pydantic.Field(default="me", min_length=2)
+
+
+async def test_w2_a_pydantic_model_is_waited_for(any_app: Windlass) -> None:
+    """Sent as a model or as plain JSON; what it does not take fails the attempt."""
+
+    @any_app.task(retry=Retry(1))
+    async def ask(ctx: Context) -> Verdict:
+        first = await ctx.wait("one", type=Verdict)
+        return Verdict(ok=first.ok, by=(await ctx.wait("other", type=Verdict)).by)
+
+    await any_app.amigrate()
+    jobs = [await ask.aenqueue() for _ in range(2)]
+    for job in jobs:
+        await job.asignal("one", Verdict(ok=True))
+    await jobs[0].asignal("other", {"ok": False, "by": "ann"})
+    await jobs[1].asignal("other", {"ok": False, "by": "x"})
+    await any_app.arun_until_idle()
+    assert await jobs[0].aresult() == Verdict(ok=True, by="ann")
+    with pytest.raises(JobFailed, match="signal 'other' does not fit its type"):
+        await jobs[1].aresult()
 
 
 async def test_w2_a_plain_handler_waits_too(any_app: Windlass) -> None:

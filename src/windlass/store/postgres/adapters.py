@@ -68,7 +68,9 @@ async def asignal(connection: Any, schema: str, job: int, name: str, value: str)
 def _run(connection: Any, call: Call) -> Row:
     name = _recognise(connection)
     if name not in _SYNC:
-        raise ConfigurationError(f"{_shown(connection)} is asynchronous: await aenqueue or aenqueue_many")
+        raise ConfigurationError(
+            f"{_shown(connection)} is asynchronous: await aenqueue, aenqueue_many or asignal"
+        )
     with _translated():
         return _SYNC[name](connection, call)
 
@@ -78,7 +80,7 @@ async def _arun(connection: Any, call: Call) -> Row:
     if name not in _ASYNC:
         raise ConfigurationError(
             f"{_shown(connection)} is synchronous and would block the event loop: "
-            "call enqueue or enqueue_many where you use it"
+            "call enqueue, enqueue_many or signal where you use it"
         )
     with _translated():
         return await _ASYNC[name](connection, call)

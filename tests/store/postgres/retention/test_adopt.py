@@ -14,7 +14,7 @@ from tests.store.postgres.test_signals import LOOK, suspended
 from windlass.core.states import Kind
 from windlass.errors import StoreCorrupt, WorkerLost
 from windlass.store.postgres import PostgresStore
-from windlass.store.records import ClaimedJob, NewJob, Step, Wait, WorkerInfo
+from windlass.store.records import SIGNAL, ClaimedJob, NewJob, Step, Wait, WorkerInfo
 
 
 def job(base: Base) -> NewJob:
@@ -140,6 +140,51 @@ async def test_signals_go_on_though_their_sequences_were_not_copied(alone: Base)
     taken = [await store.wait_for_signal(worker, job, Wait(name=f"wait:{n}", signal="go")) for n in range(5)]
     assert [each.step.result for each in taken if each.step is not None] == ["1", "2", "3", "4", "5"]
     assert [step.name for step in await store.steps(job.id)] == ["first", *(f"wait:{n}" for n in range(5))]
+
+
+async def test_w1_w2_a_copy_knows_steps_sleeps_waits_and_signals(alone: Base) -> None:
+    """[rule 15] Also where it has come without its sequences. What ran goes on behind its steps."""
+    lane, worker = await alone.lane(), await alone.worker()
+    store = await alone.store()
+    for _ in range(3):
+        await alone.look.enqueue()
+    asleep, waits, ran = (await alone.claim(lane, worker)).jobs
+    wait = Wait(name="wait:go", signal="go", timeout=3600)
+    for job in (asleep, waits, ran):
+        await store.save_step(worker, job, Step(name="plan", result=str(job.seq)))
+    await store.save_step(worker, asleep, Step(name="sleep", sleep=3600))
+    for job in (waits, ran):
+        assert (await store.wait_for_signal(worker, job, wait)).step is None
+    await alone.finish(worker, [asleep, waits], Kind.SNOOZE, delay=3600)
+    await store.signal(ran.id, "go", '"kept"')
+    await alone.look.run(
+        "SELECT setval('windlass.signal_no', 1, false), setval('windlass.step_no', 1, false)"
+    )
+    await alone.look.run("UPDATE windlass.meta SET database = 0")
+
+    copy = await alone.store()
+    other = await alone.worker()
+    with pytest.raises(WorkerLost):
+        await copy.save_step(worker, ran, Step(name="late"))
+    (again,) = (await alone.claim_late(lane, other)).jobs
+    assert again.id == ran.id
+    taken = await copy.wait_for_signal(other, again, wait)
+    assert taken.step is not None
+    assert (taken.step.code, taken.step.result) == (SIGNAL, '"kept"')
+    more = Wait(name="wait:go#2", signal="go")
+    assert (await copy.wait_for_signal(other, again, more)).step is None
+    await copy.save_step(other, again, Step(name="after"))
+    assert [step.name for step in await copy.steps(ran.id)] == ["plan", "wait:go", "after"]
+
+    assert [await alone.state(job.id) for job in (asleep, waits)] == ["scheduled"] * 2
+    plan, sleep = await copy.steps(asleep.id)
+    assert plan.result == str(asleep.seq)
+    assert sleep.left == pytest.approx(3600, abs=60)
+    assert {each.job for each in await copy.waits()} == {waits.id}
+    assert await copy.signal(waits.id, "go", "1") == "delivered"
+    (goes_on,) = (await alone.claim_late(lane, other)).jobs
+    assert (goes_on.id, goes_on.attempt) == (waits.id, 1)
+    assert (await copy.wait_for_signal(other, goes_on, wait)).step is not None
 
 
 async def test_a_copy_goes_its_own_way(pg_server: Server, pg_template: str) -> None:
