@@ -218,6 +218,26 @@ def test_w2_a_file_that_was_copied_takes_no_signals(pair: Pair) -> None:
     pair.here.visit(send)
 
 
+@pytest.mark.parametrize("what", ["group", "results"])
+def test_w4_jobs_that_know_others_by_their_ids_are_refused_before_anything_is_copied(
+    pair: Pair, what: str
+) -> None:
+    """There they would run too early, or with the results of other jobs."""
+    made: list[int] = []
+
+    async def fill(rig: Rig) -> None:
+        if what == "group":
+            made.append((await rig.one("end", group_end=True, otherwise="run")).id)
+        else:
+            first = (await rig.one("first")).id
+            made.append((await rig.one("sum", after=(first,), results={"a": first})).id)
+
+    pair.here.visit(fill)
+    assert "Let workers of this file end them" in pair.refused()
+    pair.here.visit(lambda rig: rig.store.cancel(made))
+    assert pair.copy()["jobs"] == (what == "results")
+
+
 def test_w3_what_a_job_emitted_is_there_and_the_next_run_goes_on_behind_it(pair: Pair) -> None:
     """Of a long stream the end, at the positions that it had."""
     made: list[int] = []

@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, TypeAlias
 import apsw
 import msgspec
 
+from windlass.core.counts import plural
 from windlass.core.retry import DeathPolicy
 from windlass.core.states import Priority
 from windlass.errors import ConfigurationError
@@ -76,7 +77,15 @@ def put_to_rest(tx: Transaction, *, force: bool) -> bool:
 
 
 def shut(tx: Transaction, why: str) -> None:
-    """Take no more jobs, claims, workers and signals; `why` is what those who try are told."""
+    """Take no more jobs, claims, workers and signals; `why` is what those who try are told. Raises
+    ConfigurationError where jobs wait that know others by their ids here."""
+    groups, handed = tx.connection.execute(_SQL["bound"]).get
+    if groups or handed:
+        raise ConfigurationError(
+            f"{plural(groups, 'group')} and {plural(handed, 'job')} that get results of others have not "
+            "ended, and cannot leave: they know other jobs by their ids here. Let workers of this file end "
+            "them, or cancel them, and repeat the command"
+        )
     if tx.connection.execute(_SQL["alive"]).get:
         raise ConfigurationError("a worker has started meanwhile: stop it, and repeat the command")
     reopen(tx)

@@ -64,6 +64,11 @@ SELECT name, signal, at, until, shape, suspended FROM windlass_wait WHERE job = 
 -- :signals  that a job has not taken, in their order
 SELECT name, value, at FROM windlass_signal WHERE job = ? ORDER BY no;
 
+-- :bound  how many jobs have not ended that end a group, or get the results of others
+SELECT count(*) FILTER (WHERE options ->> '$.group_end'),
+       count(*) FILTER (WHERE options ->> '$.results' IS NOT NULL)
+  FROM windlass_job WHERE state NOT IN (4, 5, 6) AND options IS NOT NULL;
+
 -- :edges
 SELECT {key}, a.run_at FROM windlass_after a
   JOIN windlass_job j
@@ -73,6 +78,7 @@ SELECT {key}, a.run_at FROM windlass_after a
 -- :dead
 {moved}
  WHERE j.number > ? AND j.state = 5 AND j.options ->> '$.part.parent' IS NULL
+   AND j.options ->> '$.group_end' IS NULL AND j.options ->> '$.results' IS NULL
    AND NOT EXISTS (SELECT 1 FROM windlass_parent p WHERE p.id = coalesce(j.id, j.pos))
  ORDER BY j.number LIMIT ?;
 
