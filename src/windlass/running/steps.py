@@ -305,7 +305,7 @@ class Steps:
         asked = Wait(
             name=name,
             signal=signal,
-            timeout=timeout,
+            timeout=None if timeout is None else min(timeout, MAX_DELAY),
             attempt=self._job.attempt,
             shape=schema_of(type),
         )

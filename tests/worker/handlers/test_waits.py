@@ -104,6 +104,21 @@ async def test_w2_a_plain_handler_waits_too(any_app: Windlass) -> None:
         assert await job.aresult("10s") == [1, 2, 3]
 
 
+async def test_w2_nobody_waits_longer_than_a_hundred_years(any_app: Windlass) -> None:
+    """A slip in a unit does not break the lists of those who wait."""
+
+    @any_app.task
+    async def ask(ctx: Context) -> Any:
+        return await ctx.wait("go", timeout=1e13)
+
+    await any_app.amigrate()
+    job = await ask.aenqueue()
+    async with any_app.worker({"default": 1}):
+        assert ", until 2" in await until_it_waits(any_app, job.id)
+        await job.asignal("go", 1)
+        assert await job.aresult("10s") == 1
+
+
 async def test_w2_a_wait_that_times_out_may_be_caught(any_app: Windlass) -> None:
     @any_app.task(retry=Retry(2, base=0))
     async def ask(ctx: Context) -> str:
