@@ -1,5 +1,6 @@
 """Addresses that send one signal: signed, good for a while, used once, and no login [W2] [M5]."""
 
+import asyncio
 import logging
 import re
 import time
@@ -110,8 +111,11 @@ async def test_m5_w2_who_guesses_is_slowed(app: Windlass) -> None:
         id = await waiting(rig)
         answers = [(await press(visitor, f"/signal/guess{no}")).status_code for no in range(11)]
         assert answers == [404] * 10 + [429]
+        wrong = [asyncio.create_task(press(visitor, f"/signal/more{no}")) for no in range(20)]
+        await asyncio.wait(wrong, return_when=asyncio.FIRST_COMPLETED)  # so many wait that it is not delayed
         good = await press(visitor, app.signal_url(id, "approved", base=BASE))
         assert good.status_code == 200, "right ones are taken meanwhile"
+        assert {answer.status_code for answer in await asyncio.gather(*wrong)} == {429}
 
 
 async def test_w2_nothing_else_is_open(app: Windlass) -> None:

@@ -44,12 +44,12 @@ def _endpoint(service: Service) -> Callable[[Request], Awaitable[Response]]:
 
     async def endpoint(request: Request) -> Response:
         """Ask, or send."""
+        link = service.signals.link(request.path_params["token"])
+        if link is not None:  # at any time: others may be guessing behind the same proxy
+            return await _answer(service, link, sends=request.method == "POST")
         address = request.client.host if request.client is not None else ""
         if throttle.blocks(address):
             return _page(*_SLOW)
-        link = service.signals.link(request.path_params["token"])
-        if link is not None:
-            return await _answer(service, link, sends=request.method == "POST")
         if throttle.failed(address, ""):
             await throttle.delay(address)
             return _page(*_SLOW)
