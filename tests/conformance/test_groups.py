@@ -5,7 +5,9 @@ import pytest
 from tests.conformance.kit import Rig
 from windlass.core.states import Kind, State
 from windlass.errors import GroupClosed, JobNotFound
+from windlass.store.postgres import PostgresStore
 from windlass.store.records import JobChange, NewJob, Options
+from windlass.store.sqlite import SQLiteStore
 
 END = Options(group_end=True, otherwise="run")
 
@@ -169,3 +171,20 @@ async def test_w4_an_end_of_a_group_among_others_in_one_call(rig: Rig) -> None:
     assert [await rig.state(id) for id in (plain, group, later)] == [
         State.READY, State.SCHEDULED, State.SCHEDULED
     ]  # fmt: skip
+
+
+async def test_w4_lists_go_in_bounded_steps_behind_groups_that_stay(rig: Rig) -> None:
+    """Older groups that are open do not keep those of later ones."""
+    for _ in range(5):
+        await add(rig, await opened(rig), "stays")
+    gone = await opened(rig)
+    jobs = await add(rig, gone, *("a" for _ in range(7)))
+    await rig.store.cancel([gone, *jobs])
+    await rig.store.delete([gone])
+    left = [7]
+    for _ in range(9):
+        await rig.store.expire(limit=3)
+        left.append(len(await rig.store.group_jobs(gone)))
+    assert left[-1] == 0
+    if isinstance(rig.store, PostgresStore | SQLiteStore):  # the model forgets them at once
+        assert max(before - after for before, after in zip(left, left[1:], strict=False)) <= 3

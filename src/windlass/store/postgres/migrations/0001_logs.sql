@@ -6,7 +6,8 @@
 --   workers     worker, worker_life, worker_beat, checkpoint, step, cancel_request; leader, slot, chore
 --   streams     stream, stream_watch, stream_look
 --   signals     wait, signal, signal_note, signal_look, signal_once
---   deferred    deferred and its watermark, expiry, group_job, after_edge, after_due, ended_otherwise, dead
+--   deferred    deferred and its watermark, expiry, after_edge, after_due, ended_otherwise, dead
+--   groups      group_job, group_look
 --   keys        unique_key, unsettled, key_death, idempotency
 --   limits      held, ring, pass, and what is known of gates; open_claim, limited_queue, uncounted_task
 --   budgets     budget, bucket, governor, observed
@@ -517,6 +518,13 @@ CREATE TABLE windlass.group_job (
     job       bigint NOT NULL,
     PRIMARY KEY (group_end, job)
 );
+
+-- How far the walk over groups has come that looks for ends which are gone.
+CREATE TABLE windlass.group_look (
+    single    boolean PRIMARY KEY DEFAULT true CHECK (single),
+    group_end bigint NOT NULL DEFAULT 0
+) WITH (fillfactor = 50);
+INSERT INTO windlass.group_look DEFAULT VALUES;
 
 -- A job waits for those that it comes after: an edge for each. One that waits for itself ends a group that is
 -- open. Whoever ends a job serves its edges in the

@@ -53,14 +53,19 @@ def counts(connection: apsw.Connection, group: int) -> Mapping[str, int]:
 
 
 def expire(tx: Transaction, limit: int) -> int:
-    """Remove the lists of groups whose end is gone, up to a limit."""
-    group, gone = 0, 0
+    """Remove the lists of groups whose end is gone, so many rows at most: look at so many groups, and go on
+    there the next time."""
+    found = tx.one(_SQL["looked"])
+    group, gone = int(found[0]) if found is not None else 0, 0
     for _ in range(limit):
         following = tx.one(_SQL["next"], (group,))
         if following is None:
+            group = 0
             break
-        group, there = following
-        if not there:
-            tx.run(_SQL["forget"], (group,))
-            gone += 1
+        if not following[1]:
+            gone += tx.run(_SQL["forget"], (following[0], limit - gone))
+            if gone >= limit:
+                break  # there may be more of it
+        group = int(following[0])
+    tx.run(_SQL["look"], (group,))
     return gone

@@ -338,6 +338,13 @@ CREATE TABLE windlass_group_job (
     PRIMARY KEY (group_end, job)
 ) STRICT, WITHOUT ROWID;
 
+-- How far the walk over groups has come that looks for ends which are gone.
+CREATE TABLE windlass_group_look (
+    single    INTEGER PRIMARY KEY CHECK (single = 1),
+    group_end INTEGER NOT NULL
+) STRICT;
+INSERT INTO windlass_group_look VALUES (1, 0);
+
 -- Edges: `job` waits for `awaited` [P12]. One that waits for itself ends a group that is open.
 CREATE TABLE windlass_after (
     awaited INTEGER NOT NULL,

@@ -64,26 +64,44 @@ END $$;
 
 -- ==== Forgetting ====
 
--- Removes the lists of groups whose end the store no longer knows, up to p_limit of them.
--- Callers: expire, which holds ACCESS SHARE on claim, as for expire_steps. May call: worker. Lock: none
--- beyond the rows it removes.
+-- One bounded step: removes the lists of groups whose end the store no longer knows, at most p_limit rows.
+-- Looks at up to p_limit groups, and goes on there the next time. Returns how many rows.
+-- Callers: expire, which holds ACCESS SHARE on claim, as for expire_steps. May call: worker. Lock: the row that
+-- says how far it has come, without waiting.
 CREATE OR REPLACE FUNCTION windlass.expire_groups(p_limit int) RETURNS int
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
 SET jit = off AS $$
 DECLARE
-    v_group bigint := 0;
-    v_gone  bigint[] := '{}';
+    v_from  bigint;
+    v_group bigint;
+    v_seen  int := 0;
+    v_rows  int;
+    v_gone  int := 0;
 BEGIN
-    FOR i IN 1..p_limit LOOP
+    SELECT k.group_end INTO v_from FROM windlass.group_look k FOR UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN
+        RETURN 0;
+    END IF;
+    v_group := v_from;
+    LOOP
         SELECT g.group_end INTO v_group FROM windlass.group_job g WHERE g.group_end > v_group
          ORDER BY g.group_end LIMIT 1;
-        EXIT WHEN NOT FOUND;
+        EXIT WHEN NOT FOUND OR v_seen >= p_limit OR v_gone >= p_limit;
+        v_seen := v_seen + 1;
         IF (SELECT s.state FROM windlass.standing_of(v_group) AS s) IS NULL THEN
-            v_gone := v_gone || v_group;
+            DELETE FROM windlass.group_job g
+             WHERE g.group_end = v_group
+               AND g.job = ANY (ARRAY(SELECT x.job FROM windlass.group_job x WHERE x.group_end = v_group
+                                       ORDER BY x.job LIMIT p_limit - v_gone));
+            GET DIAGNOSTICS v_rows = ROW_COUNT;
+            v_gone := v_gone + v_rows;
+            IF v_gone >= p_limit THEN
+                v_group := v_group - 1;  -- there may be more of it
+            END IF;
         END IF;
     END LOOP;
-    DELETE FROM windlass.group_job g WHERE g.group_end = ANY (v_gone);
-    RETURN cardinality(v_gone);
+    UPDATE windlass.group_look k SET group_end = coalesce(v_group - 1, 0) WHERE v_from > 0 OR v_seen > 0;
+    RETURN v_gone;
 END $$;
 
 -- ==== Statements that the store sends ====

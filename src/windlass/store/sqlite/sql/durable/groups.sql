@@ -14,5 +14,12 @@ SELECT g.group_end, EXISTS (SELECT 1 FROM windlass_job j WHERE j.id = g.group_en
            OR EXISTS (SELECT 1 FROM windlass_job j WHERE j.pos = g.group_end AND j.id IS NULL)
 FROM windlass_group_job g WHERE g.group_end > ? ORDER BY g.group_end LIMIT 1;
 
--- :forget
-DELETE FROM windlass_group_job WHERE group_end = ?;
+-- :forget  a bounded piece
+DELETE FROM windlass_group_job WHERE group_end = ?1 AND job IN
+    (SELECT job FROM windlass_group_job WHERE group_end = ?1 ORDER BY job LIMIT ?2);
+
+-- :looked
+SELECT group_end FROM windlass_group_look;
+
+-- :look
+UPDATE windlass_group_look SET group_end = ?;
