@@ -16,6 +16,7 @@ import asyncio
 import functools
 import inspect
 import random
+import threading
 import time
 import typing
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -152,6 +153,7 @@ class Steps:
         self._job = job
         self._port = port
         self._used: dict[str, int] = {}
+        self._numbering = threading.Lock()
         self._kept: dict[str, Step] | None = None
         self._read_at = 0.0
         self._turn = asyncio.Lock()
@@ -176,7 +178,8 @@ class Steps:
                 f"task {self._job.task}, job {self._job.id}: {name!r} would be a step inside of step "
                 f"{outer[1]!r}; call the function itself there, or make them two steps of the handler"
             )
-        times = self._used[name] = self._used.get(name, 0) + 1
+        with self._numbering:
+            times = self._used[name] = self._used.get(name, 0) + 1
         return name if times == 1 else f"{name}#{times}"
 
     @contextmanager
