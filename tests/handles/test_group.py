@@ -2,7 +2,7 @@
 
 import pytest
 
-from windlass import Context, Retry, Windlass
+from windlass import Context, Retry, Windlass, result_of
 from windlass.errors import ConfigurationError, GroupClosed, JobFailed, JobNotFound
 
 RAN: list[str] = []
@@ -119,6 +119,20 @@ async def test_a_block_that_raises_cancels_its_group(app: Windlass) -> None:
         _ = 1 / 0
     await app.arun_until_idle()
     assert (await group.astatus(), other.status(), RAN) == ("cancelled", "cancelled", [])
+
+
+def test_a_group_takes_no_job_that_comes_after_it(any_app: Windlass) -> None:
+    """Each would wait for the other, for ever."""
+    tasks(any_app)
+    note = any_app.named("note")
+    with any_app.open_group() as group:
+        for wrong in (note.using(after=[group]), note.using(after=[group], otherwise="run")):
+            with pytest.raises(ConfigurationError, match="each would wait for the other"):
+                group.enqueue(wrong, "late")
+        with pytest.raises(ConfigurationError, match="each would wait for the other"):
+            group.enqueue(note, result_of(group))
+    any_app.run_until_idle()
+    assert group.result() == {}
 
 
 def test_a_group_takes_no_connection_and_is_not_replayed(any_app: Windlass) -> None:

@@ -200,7 +200,15 @@ class Group(Job[dict[str, int]]):
         return self._checked(task)._called(args, kwargs)
 
     def _send(self, jobs: Sequence[NewJob]) -> list[Receipt]:
-        return self._app._producer.send(jobs, group=self.id)
+        return self._app._producer.send(self._not_after_it(jobs), group=self.id)
 
     async def _asend(self, jobs: Sequence[NewJob]) -> list[Receipt]:
-        return await self._app._producer.asend(jobs, group=self.id)
+        return await self._app._producer.asend(self._not_after_it(jobs), group=self.id)
+
+    def _not_after_it(self, jobs: Sequence[NewJob]) -> Sequence[NewJob]:
+        if any(self.id in job.options.after for job in jobs):
+            raise ConfigurationError(
+                f"a job that comes after group {self.id} cannot be in it: each would wait for the other; use "
+                "on_success() or on_end() for it"
+            )
+        return jobs
