@@ -98,6 +98,21 @@ async def test_what_was_settled_counts(rig: Rig) -> None:
     assert await grants(rig) == 1
 
 
+async def test_what_comes_back_of_an_earlier_period_makes_no_room_in_this_one(rig: Rig) -> None:
+    """[F1] It was never counted in this one."""
+    await declare(rig, burst=10, rate=1000.0, **HOUR)
+    await until_the_hour(rig, -5)
+    assert await taken(rig, 9)
+    await rig.clock.advance(10)
+    assert await taken(rig, 6)
+    await rig.store.give_back("b", 4, age=10)
+    await rig.store.settle("b", -5, age=10)
+    assert (await budget(rig)).used == 6
+    await rig.store.give_back("b", 1, age=1)
+    await rig.store.settle("b", -2, age=1)
+    assert (await budget(rig)).used == 3
+
+
 async def test_a_cap_is_changed_live(rig: Rig) -> None:
     """[F1] What was used in this period counts for the new one; another period counts anew."""
     await declare(rig, burst=5, rate=1000.0, **HOUR)

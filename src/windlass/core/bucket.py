@@ -175,7 +175,7 @@ class Bucket(msgspec.Struct, frozen=True):
         kept = 0.0 if now - age < ready.paused_until else max(0.0, n - self.rate * age)
         most = self.ceiling if now < ready.leased_until else self.burst
         return msgspec.structs.replace(
-            ready, tokens=min(max(most, ready.tokens), ready.tokens + kept), used=max(0.0, ready.used - n)
+            ready, tokens=min(max(most, ready.tokens), ready.tokens + kept), used=ready._used_but(n, now, age)
         )
 
     def settled(self, more: float, now: float, age: float = 0.0) -> Bucket:
@@ -186,14 +186,21 @@ class Bucket(msgspec.Struct, frozen=True):
         So what was taken, as settled, is at most rate·t + burst over any span of t seconds, and the debt at
         its end on top: over time, the rate. What runs really use in a span is more than that by what those
         that were claimed before it had taken too much, at most."""
-        ready = self.refilled(now)
-        ready = msgspec.structs.replace(ready, used=max(0.0, ready.used + more))
+        ready, age = self.refilled(now), max(0.0, age)
+        used = ready.used + more if more >= 0 else ready._used_but(-more, now, age)
+        ready = msgspec.structs.replace(ready, used=used)
         if more >= 0:
             return msgspec.structs.replace(ready, tokens=ready.tokens - more)
-        if now - max(0.0, age) < ready.paused_until:
+        if now - age < ready.paused_until:
             return ready
         most = self.ceiling if now < ready.leased_until else self.burst
         return msgspec.structs.replace(ready, tokens=min(max(most, ready.tokens), ready.tokens - more))
+
+    def _used_but(self, n: float, now: float, age: float) -> float:
+        """What was taken in this period without n tokens that were taken `age` seconds ago, which may have
+        been in another one."""
+        here = age <= 0 or period_end(self.per, self.zone, now - age) >= self.used_until
+        return max(0.0, self.used - n) if here else self.used
 
     def drained(self, pause: float, now: float) -> Bucket:
         """The bucket without a token, and none to be had for `pause` seconds."""

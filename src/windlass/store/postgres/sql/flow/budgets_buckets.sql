@@ -76,6 +76,16 @@ BEGIN
                                + ('1 ' || b.cap_per)::interval) AT TIME ZONE b.cap_zone);
 END $$;
 
+-- What was taken of a bucket in this period without p_n tokens that were taken p_age seconds ago, which may have
+-- been in another one [F1]. The same as Bucket._used_but in windlass.core.
+-- Callers: bucket_given, bucket_settle. May call: worker, reader. Lock: none.
+CREATE OR REPLACE FUNCTION windlass.bucket_used_but(
+    b windlass.budget, k windlass.bucket, p_n bigint, p_now float8, p_age float8) RETURNS float8
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN p_age <= 0 OR windlass.period_end(b, p_now - p_age) >= k.used_until
+                THEN greatest(0, k.used - p_n) ELSE k.used END
+$$;
+
 -- What a bucket would grant but for a pause: its tokens, or what its cap leaves of them [F1]. The same as
 -- Bucket.left in windlass.core.
 -- Callers: bucket_tokens, bucket_take, lease_tokens, claim_tokens_at_once. May call: worker, reader. Lock:
@@ -469,7 +479,7 @@ DECLARE
     v_age  float8 := greatest(0, p_age);
     v_most float8 := CASE WHEN p_now < k.leased_until THEN windlass.bucket_ceiling(b) ELSE b.burst END;
 BEGIN
-    k.used := greatest(0, k.used - p_n);
+    k.used := windlass.bucket_used_but(b, k, p_n, p_now, v_age);
     IF p_now - v_age >= k.paused_until THEN
         k.tokens := least(greatest(v_most, k.tokens), k.tokens + greatest(0, p_n - b.rate * v_age));
     END IF;
@@ -539,12 +549,15 @@ BEGIN
     END IF;
     v_now := windlass.unix_time(p_now);
     k := windlass.bucket_at(b, k, v_now);
-    k.used := greatest(0, k.used + p_more);
     IF p_more >= 0 THEN
+        k.used := k.used + p_more;
         k.tokens := k.tokens - p_more;
-    ELSIF v_now - greatest(0, p_age) >= k.paused_until THEN
-        v_most := CASE WHEN v_now < k.leased_until THEN windlass.bucket_ceiling(b) ELSE b.burst END;
-        k.tokens := least(greatest(v_most, k.tokens), k.tokens - p_more);
+    ELSE
+        k.used := windlass.bucket_used_but(b, k, -p_more, v_now, greatest(0, p_age));
+        IF v_now - greatest(0, p_age) >= k.paused_until THEN
+            v_most := CASE WHEN v_now < k.leased_until THEN windlass.bucket_ceiling(b) ELSE b.burst END;
+            k.tokens := least(greatest(v_most, k.tokens), k.tokens - p_more);
+        END IF;
     END IF;
     UPDATE windlass.bucket x SET tokens = k.tokens, at = k.at, paused_until = k.paused_until,
            leased_until = k.leased_until, drains = k.drains, used = k.used, used_until = k.used_until
