@@ -48,6 +48,15 @@ def test_f1_budgets_lists_them(any_desk: Desk) -> None:
     assert "closed, 0 of 3 failures in a row" in said
 
 
+def test_f1_budgets_tells_what_was_used_of_a_cap(any_desk: Desk) -> None:
+    any_desk.ok("budget", "set", "api", "--rate", "10", "--burst", "5", "--cap", "2000", "--cap-per", "month")
+    any_desk.ok("budget", "take", "api", "-n", "4")
+    any_desk.ok("budget", "set", "maps", "--rate", "10", "--key", "org", "--cap", "2000")
+    said = any_desk.ok("budgets")
+    assert "4 of 2,000 per month" in said
+    assert "up to 2,000 per day per org" in said
+
+
 def test_f1_take_by_hand(any_desk: Desk) -> None:
     any_desk.ok("budget", "set", "api", "--rate", "1/h", "--burst", "5")
     assert any_desk.ok("budget", "take", "api", "-n", "4") == "took 4 tokens of api\n"
@@ -126,4 +135,13 @@ def test_a_row_shows_what_matters() -> None:
         waiting=10_000,
     )
     shown = budget_row(record)
-    assert shown == ("b", "30/m", "2,000", "12.3", "open, 7 of 5 failures in a row", "1 min 30 s", "10,000+")
+    assert shown == (
+        "b",
+        "30/m",
+        "2,000",
+        "12.3",
+        "",
+        "open, 7 of 5 failures in a row",
+        "1 min 30 s",
+        "10,000+",
+    )

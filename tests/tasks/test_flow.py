@@ -116,6 +116,14 @@ async def test_f1_who_waits_for_tokens_does_not_keep_the_store_open(any_app: Win
     waiting.cancel()
 
 
+@pytest.mark.parametrize("key", ["", "acme"])
+async def test_f1_who_gets_nothing_since_a_cap_is_used_up_is_told(any_app: Windlass, key: str) -> None:
+    budget = any_app.budget("api", rate=1000, burst=3, cap="3/month")
+    await budget.aacquire(3, key=key)
+    with pytest.raises(BudgetTimeout, match=r"3 of its cap of 3 per month are used.*budget set api --cap"):
+        await budget.aacquire(key=key, timeout=0)
+
+
 async def test_f1_drain_stops_everybody(any_app: Windlass) -> None:
     budget = any_app.budget("api", rate=1000, burst=10)
     await budget.aacquire()

@@ -26,7 +26,7 @@ from windlass.store.protocol import Store
 from windlass.store.records import BudgetRecord
 
 T = TypeVar("T")
-COLUMNS: Final = ("budget", ">rate", "??>burst", ">tokens", "?breaker", "?>paused for", ">waiting")
+COLUMNS: Final = ("budget", ">rate", "??>burst", ">tokens", "?used", "?breaker", "?>paused for", ">waiting")
 """What is shown of a budget wherever budgets are listed; see `budget_row`."""
 
 
@@ -45,10 +45,19 @@ def budget_row(budget: BudgetRecord) -> Sequence[object]:
         rate_text(budget.rate) + (f" per {budget.key}" if budget.key else ""),
         f"{budget.burst:,}",
         f"{max(budget.tokens, 0.0):,.1f}".removesuffix(".0"),
+        cap_in_words(budget),
         breaker_in_words(budget),
         span(budget.paused_for) if budget.paused_for > 0 else None,
         capped(budget.waiting),
     )
+
+
+def cap_in_words(budget: BudgetRecord) -> str:
+    """What was used of its cap; nothing where it has none. With a key, each of its values has that cap."""
+    if budget.cap is None:
+        return ""
+    cap = f"{budget.cap:,} per {budget.cap_per}"
+    return f"up to {cap} per {budget.key}" if budget.key else f"{budget.used:,.0f} of {cap}"
 
 
 def breaker_in_words(budget: BudgetRecord) -> str:

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from windlass.store.protocol import Store
 
 T = TypeVar("T")
+MOST_USERS: Final = 500
+"""Keys that are looked at to tell whether the cap of one is used up: those that used most come first."""
 logger: Final = logging.getLogger("windlass.budgets")
 YIELD_EVERY: Final = 64
 """Calls after which other tasks of the loop get a turn, where none of them had to wait."""
@@ -190,12 +192,26 @@ class Budget:
             # Those who wait for the same token come at different times.
             nap = min(wait, LONGEST_NAP) * random.uniform(1.0, 1.1)
             if deadline is not None and time.monotonic() + min(nap, wait) > deadline:
-                missing = "" if await self.arecord() else f": nobody has declared it; {self._how}"
+                missing = await self._acall(lambda store: self._missing(store, n, key))
                 raise BudgetTimeout(
                     f"budget {self.name} had no {plural(n, 'token')} within {limit:g} s{missing}"
                 )
             stopped_clock.check(f"budget {self.name} has its next {plural(n, 'token')} in {wait:.1f} s")
             await asyncio.sleep(min(nap, stopped_clock.look_every))
+
+    async def _missing(self, store: Store, n: int, key: str) -> str:
+        """What stands in the way, besides that all tokens are taken."""
+        record = await self._look(store)
+        if record is None:
+            return f": nobody has declared it; {self._how}"
+        used = next((each.used for each in await store.usage(self.name, MOST_USERS) if each.key == key), 0)
+        if record.cap is None or used + n <= record.cap:
+            return ""
+        of_key = f" for key {key!r}" if key else ""
+        return (
+            f": {used:,.0f} of its cap of {record.cap:,} per {record.cap_per} are used{of_key}; wait for the "
+            f"next {record.cap_per}, or raise it with `windlass budget set {self.name} --cap …`"
+        )
 
     async def _look(self, store: Store) -> BudgetRecord | None:
         found = await store.budgets()
