@@ -36,6 +36,11 @@ class Handed:
         """Whose results they are, in order."""
         return (self.ids,) if isinstance(self.ids, int) else self.ids
 
+    def model_dump(self, *, mode: str) -> Any:
+        """Called by the encoder of arguments, where it is inside another value. Raises TypeError."""
+        del mode
+        raise TypeError(f"{self!r} is inside another value; pass it as an argument of its own")
+
 
 def results_of(jobs: Iterable[Job[R]]) -> list[R]:
     """An argument that will be the list of the results of these jobs, in this order [W4].
@@ -44,12 +49,20 @@ def results_of(jobs: Iterable[Job[R]]) -> list[R]:
     returned. Pass it as an argument of its own, not inside another value. A job that returned nothing, or
     that has not succeeded where `otherwise="run"`, gives None.
     """
-    return cast("list[R]", Handed(tuple(job.id for job in jobs)))
+    return cast("list[R]", Handed(tuple(_id(job, "results_of") for job in jobs)))
 
 
 def result_of(job: Job[R]) -> R:
     """An argument that will be the result of this job; see `results_of`."""
-    return cast("R", Handed(job.id))
+    return cast("R", Handed(_id(job, "result_of")))
+
+
+def _id(job: Job[Any], caller: str) -> int:
+    if not isinstance(job, Job):
+        raise InvalidArguments(
+            f"{caller}: {job!r} is not a job; pass what enqueue returned, or app.job(id) where you have an id"
+        )
+    return job.id
 
 
 def handed_in(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from windlass import Retry, Windlass, result_of, results_of
-from windlass.errors import InvalidArguments, InvalidOption
+from windlass.errors import InvalidArguments, InvalidOption, InvalidPayload
 from windlass.store.records import DEFAULT_OPTIONS
 
 
@@ -47,6 +47,25 @@ async def test_results_come_in_the_order_named_and_typed(app: Windlass) -> None:
     stored = await app._store_handle().acall(lambda store: store.job(job.id))
     assert stored is not None
     assert "9" not in stored.payload
+
+
+def test_what_is_no_job_or_inside_a_value_is_refused_with_what_to_write(app: Windlass) -> None:
+    """[W4]"""
+
+    @app.task(name="total")
+    def total(parts: list[int]) -> int:
+        return sum(parts)
+
+    job = app.job(7)
+    for wrong in (7, [job], "7"):
+        with pytest.raises(InvalidArguments, match=r"result_of: .* is not a job; pass what enqueue returned"):
+            result_of(wrong)  # type: ignore[arg-type]
+    with pytest.raises(InvalidArguments, match="results_of: 7 is not a job"):
+        results_of([job, 7])  # type: ignore[arg-type]
+    with pytest.raises(
+        InvalidPayload, match=r"result_of\(7\) is inside another value; pass it as an argument"
+    ):
+        total.enqueue([result_of(job)])
 
 
 async def test_what_returned_nothing_or_ended_otherwise_gives_none(app: Windlass) -> None:
