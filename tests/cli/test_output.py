@@ -100,7 +100,7 @@ def test_hostile_text_does_not_widen_a_table() -> None:
 READING = [
     ["queues"], ["queue", "show", LONG], ["jobs"], ["workers"], ["top", "--once"], ["schedules", "list"],
     ["budgets"], ["dead", "list"], ["dead", "causes"], ["parents"], ["events"], ["gates"],
-    ["tasks"], ["watermarks", LONG], ["doctor"],
+    ["tasks"], ["waits"], ["watermarks", LONG], ["doctor"],
 ]  # fmt: skip
 
 

@@ -1,5 +1,6 @@
 """The agent of the examples in a worker that kills itself once for each job, at the point that the job's goal
-names: "act before", "act ends" (the function has returned, its row is not written) or "act after"."""
+names: "act before", "act ends" (the function has returned, its row is not written) or "act after". Only a
+worker imports this module: it changes what every step of the process does."""
 
 import os
 import signal
@@ -10,11 +11,8 @@ from examples.agent.agent import app
 from tests.chaos.workers.jobs import LEDGER, Run
 from windlass import Context
 
-__all__ = ["POINTS", "app"]
+__all__ = ["app"]
 
-POINTS: Final = tuple(
-    f"{step} {when}" for step in ("plan", "act", "report") for when in ("before", "ends", "after")
-)
 _step: Final[Any] = Context.step
 
 

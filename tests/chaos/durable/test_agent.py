@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.durable.killed_agent import POINTS
 from tests.chaos.workers.kit import Scene
 from windlass import Windlass
 
 APP = "tests.chaos.durable.killed_agent:app"
+POINTS = [f"{step} {when}" for step in ("plan", "act", "report") for when in ("before", "ends", "after")]
 APART = 3
 QUEUES = ("agents=1",)
 

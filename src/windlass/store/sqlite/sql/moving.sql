@@ -5,8 +5,8 @@
 coalesce(j.id, j.pos) || '@' || j.enqueued_at
 
 -- =moved  a job with all that goes with it
-SELECT coalesce(j.id, j.pos) || '@' || j.enqueued_at, j.pos, j.number, coalesce(j.id, j.pos), l.queue, l.priority, j.state, j.task, j.payload,
-       j.options, j.attempt, j.deaths, j.enqueued_at, j.run_at, j.touched_at, j.reason, j.errors,
+SELECT coalesce(j.id, j.pos) || '@' || j.enqueued_at, j.pos, j.number, coalesce(j.id, j.pos), l.queue,
+       l.priority, j.state, j.task, j.payload, j.options, j.attempt, j.deaths, j.enqueued_at, j.run_at, j.touched_at, j.reason, j.errors,
        k.data, k.done, k.total, k.at, u.rerun,
        EXISTS (SELECT 1 FROM windlass_pass p
                 WHERE p.job = coalesce(j.id, j.pos) AND p.gate LIKE 'order:%')

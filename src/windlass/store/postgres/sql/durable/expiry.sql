@@ -45,17 +45,23 @@ $$;
 
 -- Why a job ended that did not succeed, where its outcome tells.
 -- Callers: list_judged, the view job, the store's look-up. May call: worker, reader. Lock: none.
--- expired_reason in windlass.core.expiry says the same.
+-- expired_reason in windlass.core.expiry says the same. In PL/pgSQL, since it is called for each job and is
+-- too long to be inlined: a SQL function would be planned for each.
 CREATE OR REPLACE FUNCTION windlass.end_reason(p_kind text, p_options json) RETURNS text
-LANGUAGE sql IMMUTABLE AS $$
-    SELECT CASE WHEN p_kind = 'expired'
-           THEN (SELECT 'expired after '
-                        || CASE WHEN e.s >= 86400 AND e.s % 86400 = 0 THEN trim_scale(e.s / 86400) || ' d'
-                                WHEN e.s >= 3600 AND e.s % 3600 = 0 THEN trim_scale(e.s / 3600) || ' h'
-                                WHEN e.s >= 60 AND e.s % 60 = 0 THEN trim_scale(e.s / 60) || ' m'
-                                ELSE trim_scale(e.s) || ' s' END || ': it waited longer than that'
-                   FROM (SELECT (p_options ->> 'expires')::numeric AS s) AS e) END
-$$;
+LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+    s numeric;
+BEGIN
+    IF p_kind IS DISTINCT FROM 'expired' THEN
+        RETURN NULL;
+    END IF;
+    s := (p_options ->> 'expires')::numeric;
+    RETURN 'expired after '
+        || CASE WHEN s >= 86400 AND s % 86400 = 0 THEN trim_scale(s / 86400) || ' d'
+                WHEN s >= 3600 AND s % 3600 = 0 THEN trim_scale(s / 3600) || ' h'
+                WHEN s >= 60 AND s % 60 = 0 THEN trim_scale(s / 60) || ' m'
+                ELSE trim_scale(s) || ' s' END || ': it waited longer than that';
+END $$;
 
 -- ==== Ending ====
 

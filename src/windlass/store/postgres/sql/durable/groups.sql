@@ -66,8 +66,8 @@ END $$;
 
 -- One bounded step: removes the lists of groups whose end the store no longer knows, at most p_limit rows.
 -- Looks at up to p_limit groups, and goes on there the next time. Returns how many rows.
--- Callers: expire, which holds ACCESS SHARE on claim, as for expire_steps. May call: worker. Lock: the row that
--- says how far it has come, without waiting.
+-- Callers: expire, which holds ACCESS SHARE on claim, as for expire_steps. May call: worker. Lock: the row
+-- that says how far it has come, without waiting.
 CREATE OR REPLACE FUNCTION windlass.expire_groups(p_limit int) RETURNS int
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
 SET jit = off AS $$

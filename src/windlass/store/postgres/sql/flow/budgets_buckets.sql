@@ -64,8 +64,8 @@ BEGIN
 END $$;
 
 -- When the period of a budget's cap ends that a time is in [F1]: hours are those of UTC, days and months
--- begin at midnight in its zone. The same as period_end in windlass.core.caps. Callers: bucket_at,
--- budget_write. May call: worker, reader. Lock: none.
+-- begin at midnight in its zone. The same as period_end in windlass.core.caps.
+-- Callers: bucket_at, bucket_used_but, budget_write. May call: worker, reader. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.period_end(b windlass.budget, p_now float8) RETURNS float8
 LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
@@ -76,9 +76,9 @@ BEGIN
                                + ('1 ' || b.cap_per)::interval) AT TIME ZONE b.cap_zone);
 END $$;
 
--- What was taken of a bucket in this period without p_n tokens that were taken p_age seconds ago, which may have
--- been in another one [F1]. The same as Bucket._used_but in windlass.core.
--- Callers: bucket_given, bucket_settle. May call: worker, reader. Lock: none.
+-- What was taken of a bucket in this period without p_n tokens that were taken p_age seconds ago, which may
+-- have been in another one [F1]. The same as Bucket._used_but in windlass.core.
+-- Callers: bucket_given, bucket_settle. May call: worker. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.bucket_used_but(
     b windlass.budget, k windlass.bucket, p_n bigint, p_now float8, p_age float8) RETURNS float8
 LANGUAGE sql IMMUTABLE AS $$
