@@ -200,12 +200,10 @@ END $$;
 -- Callers: import_rows, import_parent. May call: worker. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.import_turn(p_job bigint, p_queue text, p_key text) RETURNS void
 LANGUAGE sql AS $$
-    INSERT INTO windlass.pass (gate, job, need, turn, enqueued_at, at)
+    INSERT INTO windlass.pass (gate, job, need, turn, enqueued_at, at, run)
     VALUES ('order:' || p_queue || '/' || p_key, p_job, 1, nextval('windlass.held_turn'), windlass.now(),
-            windlass.now());
-    INSERT INTO windlass.order_mark AS m (queue, key, position, at)
-    VALUES (p_queue, p_key, 1, windlass.now())
-    ON CONFLICT (queue, key) DO UPDATE SET position = m.position + 1;
+            windlass.now(), NULL);
+    SELECT windlass.move_marks(ARRAY['order:' || p_queue || '/' || p_key], 1);
 $$;
 
 -- Keeps what a job has saved where it comes from.

@@ -693,14 +693,14 @@ CREATE TABLE windlass.ring (
 -- A job that is beyond a gate: a row that names its job, never a count. `turn`: its place in the waiting
 -- list, to which it goes back if the tokens it was let out for are gone, or a run that it belongs to is
 -- broken off. `at`: when it was given; tokens are kept for a moment only, see promised_tokens. `run`: the
--- passes of a gate with the same number take one place there, see places_taken; one that nobody may join has
--- none.
+-- passes of a gate with the same number take one place there, see places_taken. It is drawn under the lock of
+-- the gate; a pass that was given without it has none, and nobody may join it.
 CREATE TABLE windlass.pass (
     job         bigint NOT NULL,
     turn        bigint NOT NULL,
     enqueued_at timestamptz NOT NULL,
     at          timestamptz NOT NULL,
-    run         bigint,
+    run         bigint DEFAULT nextval('windlass.held_turn'),
     need        int NOT NULL,
     gate        text COLLATE "C" NOT NULL,
     PRIMARY KEY (job, gate)
@@ -708,31 +708,54 @@ CREATE TABLE windlass.pass (
 CREATE INDEX ON windlass.pass (gate, run);
 
 -- Gates where something has changed: a job joined the list, or a pass was freed. Those who change something
--- only insert, so none waits for another; whoever looks at the gate next removes the row.
+-- only insert, so none waits for another; whoever looks at the gate next removes the row. `turn`: no job that
+-- joined with this note has a lower one; so whoever puts jobs into a list notes it first, or names the turn.
 CREATE TABLE windlass.changed_gate (
+    turn bigint NOT NULL DEFAULT nextval('windlass.held_turn'),
+    xid  xid8 NOT NULL DEFAULT pg_current_xact_id(),
     gate text COLLATE "C" NOT NULL
 );
 ALTER TABLE windlass.changed_gate REPLICA IDENTITY FULL;
-CREATE INDEX ON windlass.changed_gate (gate);
+CREATE INDEX ON windlass.changed_gate (gate, xid);
+CREATE INDEX ON windlass.changed_gate (xid);
 
--- How far the looks at gates have come that are not called for: waiting lists, those for tokens, and passes.
+-- Where the waiting list and the passes of a gate begin: what was removed before stays in the indexes for as
+-- long as anybody has a snapshot open, and nobody shall walk over it again [rule 14]. The newest row of a
+-- gate counts, and there is only one. Nobody waits below `turn`, but for those who joined with a note of a
+-- transaction from `seen` on; no pass has a lower `run`. A gate without a row begins at 0, so that a row may
+-- be removed at any time.
+CREATE TABLE windlass.list_start (
+    no   bigint NOT NULL DEFAULT nextval('windlass.held_turn'),
+    turn bigint NOT NULL,
+    run  bigint NOT NULL,
+    seen xid8 NOT NULL,
+    gate text COLLATE "C" NOT NULL,
+    PRIMARY KEY (gate, no)
+);
+
+-- How far the looks at gates have come that are not called for: waiting lists, those for tokens, and passes;
+-- and notes of changes, none of which is left of a transaction before `noted`.
 CREATE TABLE windlass.gate_look (
     single       boolean PRIMARY KEY DEFAULT true CHECK (single),
     job          bigint NOT NULL DEFAULT 0,
     waiting_list text COLLATE "C" NOT NULL DEFAULT '',
-    tokens       text COLLATE "C" NOT NULL DEFAULT ''
+    tokens       text COLLATE "C" NOT NULL DEFAULT '',
+    looked_at    timestamptz NOT NULL DEFAULT '-infinity',
+    noted        xid8 NOT NULL DEFAULT '0'
 ) WITH (fillfactor = 50);
 INSERT INTO windlass.gate_look DEFAULT VALUES;
 
 -- How many jobs of an ordering key had their turn, and when the last of them ended [F6]. One that has its
--- turn and has not ended holds a pass: so the watermark is position - passes, and no count of its own.
+-- turn and has not ended holds a pass: so the watermark is position - passes, and no count of its own. A key
+-- has one row. It is replaced, not updated, and found from its newest end: see move_marks.
 CREATE TABLE windlass.order_mark (
+    no       bigint NOT NULL DEFAULT nextval('windlass.held_turn'),
     position bigint NOT NULL,
     at       timestamptz NOT NULL,
     queue    text NOT NULL,
     key      text COLLATE "C" NOT NULL,
-    PRIMARY KEY (queue, key)
-) WITH (fillfactor = 50);
+    PRIMARY KEY (queue, key, no)
+);
 
 -- Claims of queues with a limit on what runs, until they are found to have ended; a queue is counted from
 -- when it has a row in limited_queue on [F3].

@@ -175,6 +175,9 @@ BEGIN
     PERFORM FROM windlass.deferred_watermark FOR UPDATE;
     LOCK TABLE ONLY windlass.ready IN SHARE ROW EXCLUSIVE MODE;
     UPDATE windlass.deferred_watermark SET run_at = '-infinity', snapshot = NULL;
+    -- Their transactions are those of another server.
+    DELETE FROM windlass.list_start;
+    UPDATE windlass.gate_look SET noted = '0';
     UPDATE windlass.rotation SET victim = NULL, turn = turn + 1, judged = false, carry_lanes = '{}',
            carry = '{}';
     PERFORM FROM windlass.unique_key WHERE touched IS NOT NULL FOR UPDATE NOWAIT;  -- see adopt_edits

@@ -185,10 +185,12 @@ BEGIN
            EXISTS (SELECT FROM windlass.deferred_watermark
                     WHERE run_at > windlass.now() + interval '1 second'),
            EXISTS (SELECT FROM windlass.deferred WHERE replaces IS NOT NULL),
-           EXISTS (SELECT FROM windlass.held), EXISTS (SELECT FROM windlass.changed_gate),
-           EXISTS (SELECT FROM windlass.pass), EXISTS (SELECT FROM windlass.queue q
-                                                        WHERE q.max_depth IS NOT NULL
-                                                           OR q.pressure <> 'none'),
+           -- From the newest on: under an open snapshot the old ones may long be gone.
+           (SELECT h.id FROM windlass.held h ORDER BY h.id DESC LIMIT 1) IS NOT NULL,
+           EXISTS (SELECT FROM windlass.changed_gate c
+                    WHERE c.xid >= (SELECT k.noted FROM windlass.gate_look k)),
+           (SELECT p.job FROM windlass.pass p ORDER BY p.job DESC LIMIT 1) IS NOT NULL,
+           EXISTS (SELECT FROM windlass.queue q WHERE q.max_depth IS NOT NULL OR q.pressure <> 'none'),
            EXISTS (SELECT FROM windlass.after_due)
            OR EXISTS (SELECT FROM windlass.after_edge e WHERE e.fresh),
            EXISTS (SELECT FROM windlass.part_event),
@@ -251,6 +253,7 @@ DECLARE
     v_full   bigint;
     v_deaths bigint;
     v_marks  bigint;
+    v_starts bigint;
     v_steps  int;
     v_stream int;
     v_groups int;
@@ -326,6 +329,14 @@ BEGIN
                            OFFSET 0)
          LIMIT p_limit FOR UPDATE SKIP LOCKED));
     GET DIAGNOSTICS v_marks = ROW_COUNT;
+    -- Lists that are gone need no start; one that is needed is written down again.
+    DELETE FROM windlass.list_start s
+     WHERE s.ctid = ANY (ARRAY(
+        SELECT x.ctid FROM windlass.list_start x
+         WHERE NOT EXISTS (SELECT FROM windlass.held h WHERE h.gate = x.gate AND h.turn >= x.turn OFFSET 0)
+           AND NOT EXISTS (SELECT FROM windlass.pass p WHERE p.gate = x.gate AND p.run >= x.run OFFSET 0)
+         LIMIT p_limit FOR UPDATE SKIP LOCKED));
+    GET DIAGNOSTICS v_starts = ROW_COUNT;
     DELETE FROM windlass.seq_set s
      WHERE NOT EXISTS (SELECT FROM windlass.cursor_of(s.lane) c
                         WHERE s.id = ANY (c.spilled) OR s.id = ANY (c.ahead_spilled))
@@ -339,7 +350,7 @@ BEGIN
     v_groups := windlass.expire_groups(p_limit);
     PERFORM setval('windlass.awaited'::regclass, 0, true);
     more := greatest(dead, keys, workers, parents, v_parts, v_notes, v_saved, v_full, v_deaths,
-                     v_marks, v_steps, v_stream, v_groups) >= p_limit;
+                     v_marks, v_starts, v_steps, v_stream, v_groups) >= p_limit;
 END $$;
 
 -- ==== Statements that the store sends ====

@@ -150,9 +150,9 @@ BEGIN
             SELECT a.id, v_now, a.enqueued_at, a.queue, a.priority, a.attempt, a.deaths, a.gate,
                    CASE WHEN a.gate IS NULL THEN a.fair END, a.task, a.payload, a.options
               FROM aside a WHERE a.gate IS NOT NULL OR a.fair IS NOT NULL
-            RETURNING id, gate),
-        noted AS (INSERT INTO windlass.changed_gate (gate) SELECT DISTINCT gate FROM put
-                   WHERE gate IS NOT NULL)
+            RETURNING id, gate, turn),
+        noted AS (INSERT INTO windlass.changed_gate (gate, turn) SELECT gate, min(turn) FROM put
+                   WHERE gate IS NOT NULL GROUP BY gate)
         SELECT o.queue, o.priority, count(*)::int AS n, array_agg(o.task) AS tasks,
                array_agg(o.payload::text) AS payloads, array_agg(o.options::text) AS options,
                array_agg(o.id) AS ids, array_agg(o.attempt) AS attempts, array_agg(o.deaths) AS deaths,

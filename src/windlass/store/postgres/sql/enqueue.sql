@@ -198,8 +198,8 @@ BEGIN
         AS u (id, task, payload, options, gate, aside, i)
      WHERE u.aside ORDER BY u.i;
     IF true = ANY (v_in) THEN
-        INSERT INTO windlass.pass (gate, job, need, turn, enqueued_at, at, run)
-        SELECT u.gate, u.id, 1, nextval('windlass.held_turn'), v_now, v_now, nextval('windlass.held_turn')
+        INSERT INTO windlass.pass (gate, job, need, turn, enqueued_at, at)
+        SELECT u.gate, u.id, 1, nextval('windlass.held_turn'), v_now, v_now
           FROM unnest(v_ids, v_gates, v_in) AS u (id, gate, let) WHERE u.let;
     END IF;
     RETURN v_ids;
@@ -220,10 +220,11 @@ DECLARE
 BEGIN
     IF current_setting('transaction_isolation') = 'read committed'
        AND p_queue <> ALL (windlass.unserved_queues()) THEN
-        FOR v_gate IN SELECT DISTINCT g COLLATE "C" AS gate FROM unnest(p_gates) AS g
+        FOR v_gate IN SELECT g COLLATE "C" AS gate FROM (SELECT DISTINCT x FROM unnest(p_gates) AS x) AS u (g)
                        WHERE (g LIKE 'key:%' OR g LIKE 'task:%'
                               AND substr(g, 6) NOT IN (SELECT c.task FROM windlass.uncounted_task c))
-                         AND NOT EXISTS (SELECT FROM windlass.held h WHERE h.gate = g OFFSET 0)
+                         AND NOT EXISTS (SELECT FROM windlass.list_from(g) AS s CROSS JOIN windlass.held h
+                                          WHERE h.gate = g AND h.turn >= s.turn OFFSET 0)
                        ORDER BY 1 LIMIT 500 LOOP
             IF pg_try_advisory_xact_lock(v_space, hashtext(v_gate)) THEN
                 v_open := v_open || v_gate;
@@ -246,7 +247,8 @@ BEGIN
                   LEFT JOIN windlass.task_setting t ON t.name = u.task) AS j
           LEFT JOIN (SELECT o AS gate, windlass.places_taken(o) AS taken
                        FROM unnest(v_open) AS o
-                      WHERE NOT EXISTS (SELECT FROM windlass.held h WHERE h.gate = o OFFSET 0)
+                      WHERE NOT EXISTS (SELECT FROM windlass.list_from(o) AS s CROSS JOIN windlass.held h
+                                         WHERE h.gate = o AND h.turn >= s.turn OFFSET 0)
                         AND NOT EXISTS (SELECT FROM windlass.uncounted_task c WHERE 'task:' || c.task = o)
                      OFFSET 0) AS g ON g.gate = j.gate);
 END $$;

@@ -32,9 +32,7 @@ BEGIN
     IF EXISTS (SELECT FROM windlass.task_setting t
                 WHERE t.name = ANY (tasks)
                   AND (t.key_concurrency IS NOT NULL
-                       OR t.concurrency < (SELECT count(*) FROM (SELECT FROM windlass.pass p
-                                                                  WHERE p.gate = 'task:' || t.name
-                                                                  LIMIT t.concurrency + 1) AS x))) THEN
+                       OR t.concurrency < windlass.places_taken('task:' || t.name))) THEN
         v_over := windlass.claim_called_back(v_jobs, tasks, claim_gated.options);
         v_aside := ARRAY(SELECT u.i::int FROM unnest(v_over) WITH ORDINALITY AS u (gate, i)
                           WHERE u.gate IS NOT NULL);
@@ -52,7 +50,8 @@ BEGIN
                                WHERE NOT EXISTS (SELECT FROM windlass.pass p
                                                   WHERE p.job = v_jobs[u] AND p.gate = g.gate OFFSET 0)
                                                   ORDER BY u);
-            IF NOT EXISTS (SELECT FROM windlass.held h WHERE h.gate = g.gate) THEN
+            IF NOT EXISTS (SELECT FROM windlass.list_from(g.gate) AS s CROSS JOIN windlass.held h
+                            WHERE h.gate = g.gate AND h.turn >= s.turn) THEN
                 PERFORM windlass.count_running(g.task, p_claim);
                 v_room := greatest((SELECT t.concurrency FROM windlass.task_setting t WHERE t.name = g.task)
                                    - windlass.places_taken(g.gate), 0);

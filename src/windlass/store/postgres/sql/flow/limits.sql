@@ -223,6 +223,8 @@ BEGIN
         RETURN;
     END IF;
     DELETE FROM windlass.uncounted_task u WHERE u.task = p_task;
+    -- Jobs of a run bring its number along, which may be older than any pass of this gate.
+    DELETE FROM windlass.list_start s WHERE s.gate = 'task:' || p_task;
     LOCK TABLE windlass.claim IN ACCESS SHARE MODE;
     -- A job that is counted while its claim puts it aside would wait for its own slot.
     DELETE FROM windlass.pass p
@@ -269,10 +271,7 @@ BEGIN
                   RETURNING p.gate, p.run)
     SELECT array_agg(g.gate), array_agg(g.run) INTO v_gates, v_runs
       FROM (SELECT DISTINCT gate, run FROM gone) AS g;
-    UPDATE windlass.order_mark m SET at = windlass.now()
-      FROM (SELECT DISTINCT substr(g, 7, strpos(g, '/') - 7) AS queue, substr(g, strpos(g, '/') + 1) AS key
-              FROM unnest(v_gates) AS g WHERE g LIKE 'order:%') AS o
-     WHERE m.queue = o.queue AND m.key = o.key;
+    PERFORM windlass.move_marks(v_gates, 0);
     IF p_flush THEN
         v_gates := ARRAY(SELECT u.gate FROM unnest(v_gates, v_runs) AS u (gate, run)
                            LEFT JOIN LATERAL (SELECT p.job FROM windlass.pass p
@@ -281,7 +280,8 @@ BEGIN
                           WHERE other.job IS NULL);
     END IF;
     v_gates := ARRAY(SELECT DISTINCT g FROM unnest(v_gates) AS g
-                      WHERE EXISTS (SELECT FROM windlass.held h WHERE h.gate = g OFFSET 0));
+                      WHERE EXISTS (SELECT FROM windlass.list_from(g) AS s CROSS JOIN windlass.held h
+                                     WHERE h.gate = g AND h.turn >= s.turn OFFSET 0));
     IF v_gates <> '{}' AND p_call IS NOT NULL THEN
         PERFORM windlass.mark_gates_changed(v_gates, p_call);
     END IF;
@@ -383,20 +383,123 @@ END $$;
 -- ==== Gates where something has changed ====
 
 -- Notes that something has changed at some gates, so that no admission is missed, and notifies the
--- coordinator where one may be due. p_call NULL: only where no job waited before.
+-- coordinator where one may be due. p_call NULL: only where no job waited before. Jobs that join a list with
+-- the note take their turns after it, or p_turn is the lowest of them: see list_from.
 -- Callers: change, place_changed, enqueue_one, enqueue_gated, enqueue_new, offer_one, offer_part_jobs,
 -- claim_aside (before they put jobs aside), drop_passes, put_back, finish, admit_freed, set_task, set_queue,
 -- register, budget_change. May call: worker. Lock: none. It only adds rows.
 CREATE OR REPLACE FUNCTION windlass.mark_gates_changed(
-    p_gates text[], p_call boolean DEFAULT NULL) RETURNS void
+    p_gates text[], p_call boolean DEFAULT NULL, p_turn bigint DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 BEGIN
     IF coalesce(p_call, EXISTS (SELECT FROM unnest(p_gates) AS g
-                                 WHERE NOT EXISTS (SELECT FROM windlass.held h WHERE h.gate = g OFFSET 0)))
-                                  THEN
+                                 WHERE NOT EXISTS (SELECT FROM windlass.list_from(g) AS s
+                                                    CROSS JOIN windlass.held h
+                                                    WHERE h.gate = g AND h.turn >= s.turn OFFSET 0))) THEN
         PERFORM windlass.wake('+');
     END IF;
-    INSERT INTO windlass.changed_gate (gate) SELECT DISTINCT g FROM unnest(p_gates) AS g WHERE g IS NOT NULL;
+    INSERT INTO windlass.changed_gate (gate, turn)
+    SELECT x.gate, coalesce(p_turn, nextval('windlass.held_turn'))
+      FROM (SELECT DISTINCT g FROM unnest(p_gates) AS g WHERE g IS NOT NULL) AS x (gate);
+END $$;
+
+-- ==== Where lists begin ====
+
+-- The turn from which on a gate's waiting list is to be read: nobody who is visible waits below it.
+-- Callers: whoever reads a list from its head. May call: worker. Lock: none. It is inlined into the statement
+-- that reads the list, so that both see one moment.
+-- Whoever joins at a lower turn leaves a note of it in the same transaction: one that commits late, and one
+-- that goes back to its place. A note is removed together with a new start, if it is below the old one.
+CREATE OR REPLACE FUNCTION windlass.list_from(p_gate text) RETURNS TABLE (turn bigint)
+LANGUAGE sql STABLE AS $$
+    SELECT coalesce((SELECT least(s.turn, (SELECT min(c.turn) FROM windlass.changed_gate c
+                                            WHERE c.gate = p_gate AND c.xid >= s.seen))
+                       FROM windlass.list_start s WHERE s.gate = p_gate ORDER BY s.no DESC LIMIT 1), 0)
+$$;
+
+-- Removes what was noted of some gates, and says how far that was seen; and of gates where somebody joined
+-- below the start, the lowest turn noted.
+-- Callers: admit_lists, admit_gate, before they read the lists. May call: worker. Lock: the gates', held by
+-- the caller, so that nobody else removes notes.
+CREATE OR REPLACE FUNCTION windlass.take_notes(
+    p_gates text[], OUT seen xid8, OUT gates text[], OUT turns bigint[])
+LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
+BEGIN
+    WITH gone AS (
+        DELETE FROM windlass.changed_gate c
+         USING (SELECT u.gate, coalesce(l.seen, '0') AS seen, coalesce(l.turn, 0) AS start
+                  FROM unnest(p_gates) AS u (gate)
+                  LEFT JOIN LATERAL (SELECT s.seen, s.turn FROM windlass.list_start s
+                                      WHERE s.gate = u.gate ORDER BY s.no DESC LIMIT 1) AS l ON true
+                OFFSET 0) AS g
+         WHERE c.gate = g.gate AND c.xid >= g.seen
+        RETURNING c.gate, c.turn, g.start)
+    SELECT pg_snapshot_xmin(pg_current_snapshot()), array_agg(x.gate), array_agg(x.turn)
+      INTO seen, gates, turns
+      FROM (SELECT g.gate, min(g.turn) AS turn FROM gone g WHERE g.turn < g.start GROUP BY g.gate) AS x;
+END $$;
+
+-- Writes down where some lists begin now: those of p_moved, from which jobs were let through, and those where
+-- somebody joined below the start (p_noted, at p_low). p_base: a number drawn under the locks of the gates
+-- before anything was read.
+-- Callers: admit_lists, admit_gate, at their end. May call: worker. Lock: the gates', held by the caller.
+CREATE OR REPLACE FUNCTION windlass.start_lists(
+    p_moved text[], p_noted text[], p_low bigint[], p_seen xid8, p_base bigint) RETURNS void
+LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
+BEGIN
+    WITH asked AS MATERIALIZED (
+        SELECT g.gate, s.tid, least(coalesce(s.turn, 0), n.low) AS turn, coalesce(s.run, 0) AS run
+          FROM (SELECT m FROM unnest(p_moved) AS m UNION SELECT x FROM unnest(p_noted) AS x) AS g (gate)
+          LEFT JOIN LATERAL (SELECT x.ctid AS tid, x.turn, x.run FROM windlass.list_start x
+                              WHERE x.gate = g.gate ORDER BY x.no DESC LIMIT 1) AS s ON true
+          LEFT JOIN LATERAL (SELECT min(u.turn) AS low FROM unnest(p_noted, p_low) AS u (gate, turn)
+                              WHERE u.gate = g.gate) AS n ON true),
+    gone AS (DELETE FROM windlass.list_start s WHERE s.ctid = ANY (ARRAY(SELECT a.tid FROM asked a)))
+    INSERT INTO windlass.list_start (gate, turn, run, seen)
+    SELECT w.gate,
+           coalesce((SELECT h.turn FROM windlass.held h WHERE h.gate = w.gate AND h.turn >= w.turn
+                      ORDER BY h.turn LIMIT 1), p_base),
+           coalesce((SELECT p.run FROM windlass.pass p WHERE p.gate = w.gate AND p.run >= w.run
+                      ORDER BY p.run LIMIT 1), p_base), p_seen
+      FROM asked w;
+END $$;
+
+-- Moves the marks of ordering keys by p_by, once for each time that a gate is named [F6]; 0 only notes that a
+-- job has ended. Other gates have none.
+-- Callers: admit_lists, admit_gate, add_followers, put_back, drop_passes, import_turn. May call: worker.
+-- Lock: the rows of the keys. Only one transaction at a time writes that of a key: who holds its gate while
+-- nobody has the turn, or who has it.
+CREATE OR REPLACE FUNCTION windlass.move_marks(p_gates text[], p_by int) RETURNS void
+LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
+BEGIN
+    IF p_gates IS NULL OR array_to_string(p_gates, ' ') NOT LIKE '%order:%' THEN
+        RETURN;
+    END IF;
+    WITH asked AS MATERIALIZED (
+        SELECT k.queue, k.key, k.n, o.tid, o.position, o.at
+          FROM (SELECT substr(g, 7, strpos(g, '/') - 7) AS queue,
+                       substr(g, strpos(g, '/') + 1) COLLATE "C" AS key, count(*) AS n
+                  FROM unnest(p_gates) AS g WHERE g LIKE 'order:%' GROUP BY 1, 2) AS k
+          LEFT JOIN LATERAL (SELECT m.ctid AS tid, m.position, m.at FROM windlass.order_mark m
+                              WHERE m.queue = k.queue AND m.key = k.key ORDER BY m.no DESC LIMIT 1) AS o
+            ON true),
+    gone AS (DELETE FROM windlass.order_mark m WHERE m.ctid = ANY (ARRAY(SELECT a.tid FROM asked a))
+             RETURNING m.queue, m.key, m.position),
+    moved AS (
+        SELECT a.queue, a.key, coalesce(a.position, 0) + p_by * a.n AS position,
+               coalesce(a.at, windlass.now()) AS at
+          FROM asked a WHERE p_by <> 0 AND (a.tid IS NOT NULL OR p_by > 0)
+         UNION ALL
+        -- Somebody else may have replaced the row, and noted an end as well.
+        SELECT g.queue, g.key, g.position, windlass.now() FROM gone g WHERE p_by = 0)
+    INSERT INTO windlass.order_mark (queue, key, position, at)
+    SELECT m.queue, m.key, m.position, m.at FROM moved m;
 END $$;
 
 -- The names of up to p_n gates with a waiting list, from p_low on and below p_high, those after p_after: one

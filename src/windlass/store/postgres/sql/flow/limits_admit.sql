@@ -50,8 +50,14 @@ BEGIN
         v_open := '{}';
         FOR v_gate IN SELECT DISTINCT g COLLATE "C" AS gate FROM unnest(v_todo) AS g
                        WHERE g LIKE v_kind || ':%'
-                         AND (EXISTS (SELECT FROM windlass.held h WHERE h.gate = g OFFSET 0)
-                              OR EXISTS (SELECT FROM windlass.changed_gate s WHERE s.gate = g OFFSET 0))
+                         AND (EXISTS (SELECT FROM windlass.list_from(g) AS s CROSS JOIN windlass.held h
+                                       WHERE h.gate = g AND h.turn >= s.turn OFFSET 0)
+                              OR EXISTS (SELECT FROM windlass.changed_gate c
+                                          WHERE c.gate = g
+                                            AND c.xid >= coalesce((
+                                                SELECT s.seen FROM windlass.list_start s
+                                                 WHERE s.gate = g ORDER BY s.no DESC LIMIT 1), '0')
+                                         OFFSET 0))
                        ORDER BY 1 LOOP
             IF pg_try_advisory_xact_lock(v_space, hashtext(v_gate))
                OR p_wait > 0 AND windlass.gate_lock(v_gate, p_wait) THEN
@@ -139,13 +145,15 @@ DECLARE
                                                       WHERE t.concurrency IS NOT NULL);
     v_ids    bigint[];
     v_gates  text[];  -- of each of these
+    v_base   bigint := nextval('windlass.held_turn');
+    v_noted  record;
     j        record;
 BEGIN
     n := 0;
     nexts := '{}';
     outs := '{}';
     rings := '{}';
-    DELETE FROM windlass.changed_gate s WHERE s.gate = ANY (p_gates);
+    v_noted := windlass.take_notes(p_gates);
     IF p_kind = 'task' AND EXISTS (SELECT FROM windlass.uncounted_task) THEN
         PERFORM windlass.count_running(substr(g, 6)) FROM unnest(p_gates) AS g;
     END IF;
@@ -154,13 +162,18 @@ BEGIN
     END IF;
     -- One more than may go is looked at: where that one has another limit, it might go as well.
     WITH list AS MATERIALIZED (
-        SELECT u.gate, h.most,
+        SELECT u.gate, u.since, h.most,
                h.most - windlass.places_taken(u.gate) AS room
-          FROM unnest(p_gates) AS u (gate)
+          FROM (SELECT g.gate, least(f.turn, z.low) AS since
+                  FROM unnest(p_gates) AS g (gate)
+                 CROSS JOIN LATERAL windlass.list_from(g.gate) AS f
+                  LEFT JOIN LATERAL (SELECT min(x.turn) AS low
+                                       FROM unnest(v_noted.gates, v_noted.turns) AS x (gate, turn)
+                                      WHERE x.gate = g.gate) AS z ON true OFFSET 0) AS u
          CROSS JOIN LATERAL (
             SELECT windlass.limit_of(p_kind, x.options, t.concurrency, t.key_concurrency) AS most
               FROM (SELECT y.task, y.options FROM windlass.held y
-                     WHERE y.gate = u.gate ORDER BY y.turn LIMIT 1) AS x
+                     WHERE y.gate = u.gate AND y.turn >= u.since ORDER BY y.turn LIMIT 1) AS x
               LEFT JOIN windlass.task_setting t ON t.name = x.task) AS h),
     head AS MATERIALIZED (
         SELECT l.gate, l.room, f.*, l.most IS NULL OR f.differ OR l.room <= 0 AND v_shut <> '{}' AS slow
@@ -171,7 +184,7 @@ BEGIN
                    bool_or(windlass.limit_of(p_kind, x.options, t.concurrency, t.key_concurrency)
                            IS DISTINCT FROM l.most OR x.queue = ANY (v_shut)) AS differ
               FROM (SELECT y.id, y.task, y.options, y.queue, y.priority || ':' || y.queue AS lane
-                      FROM windlass.held y WHERE y.gate = l.gate ORDER BY y.turn
+                      FROM windlass.held y WHERE y.gate = l.gate AND y.turn >= l.since ORDER BY y.turn
                      LIMIT greatest(least(l.room, p_limit), 0) + 1) AS x
               LEFT JOIN windlass.task_setting t ON t.name = x.task) AS f)
     SELECT array_agg(i.id) AS ids, array_agg(d.gate) AS gates, min(d.low) AS low, max(d.high) AS high,
@@ -187,6 +200,8 @@ BEGIN
         v_gates := v_gates[:p_limit];
     END IF;
     IF v_ids IS NULL OR v_ids = '{}' THEN
+        PERFORM windlass.start_lists('{}', v_noted.gates, v_noted.turns, v_noted.seen, v_base)
+          WHERE v_noted.gates IS NOT NULL;
         RETURN;
     END IF;
     IF (CASE WHEN j.low = j.high THEN windlass.lane_for(substr(j.low, 3), left(j.low, 1)::smallint) IS NULL
@@ -194,6 +209,8 @@ BEGIN
                                        WHERE h.id = ANY (v_ids) OFFSET 0) AS l
                           WHERE windlass.lane_for(l.queue, l.priority) IS NULL) END) THEN
         rest := p_gates;
+        PERFORM windlass.start_lists('{}', v_noted.gates, v_noted.turns, v_noted.seen, v_base)
+          WHERE v_noted.gates IS NOT NULL;
         RETURN;
     END IF;
     IF v_onward OR j.onward THEN
@@ -223,11 +240,17 @@ BEGIN
                                                   WHERE p.job = u.id AND p.gate = u.gate OFFSET 0));
     END IF;
     IF p_kind = 'order' THEN
-        INSERT INTO windlass.order_mark AS m (queue, key, position, at)
-        SELECT substr(u.gate, 7, strpos(u.gate, '/') - 7), substr(u.gate, strpos(u.gate, '/') + 1), 1,
-               windlass.now()
-          FROM unnest(v_gates) AS u (gate) WHERE u.gate <> ALL (rest)
-        ON CONFLICT (queue, key) DO UPDATE SET position = m.position + 1;
+        PERFORM windlass.move_marks(ARRAY(SELECT u.gate FROM unnest(v_gates) AS u (gate)
+                                           WHERE u.gate <> ALL (rest)), 1);
+    END IF;
+    -- Where a list begins is written each time, once it was: for lists that live long. To walk over a few jobs
+    -- that are gone costs less.
+    v_gates := ARRAY(SELECT DISTINCT u.gate FROM unnest(v_ids, v_gates) AS u (id, gate)
+                      WHERE hashint8(u.id) & 15 = 0
+                         OR (SELECT s.no FROM windlass.list_start s WHERE s.gate = u.gate
+                              ORDER BY s.no DESC LIMIT 1) IS NOT NULL);
+    IF v_gates <> '{}' OR v_noted.gates IS NOT NULL THEN
+        PERFORM windlass.start_lists(v_gates, v_noted.gates, v_noted.turns, v_noted.seen, v_base);
     END IF;
 END $$;
 
@@ -267,6 +290,8 @@ BEGIN
     UPDATE windlass.held h SET gate = nexts[array_position(v_on, h.id)], need = 1,
            turn = v_turns[array_position(v_on, h.id)]
      WHERE h.id = ANY (v_on);
+    INSERT INTO windlass.changed_gate (gate, turn)
+    SELECT u.gate, min(u.turn) FROM unnest(nexts, v_turns) AS u (gate, turn) GROUP BY u.gate;
     v_turns := ARRAY(SELECT nextval('windlass.held_turn') FROM unnest(v_fair));
     UPDATE windlass.held h SET gate = NULL, fair_key = h.options ->> 'fair_key',
            turn = v_turns[array_position(v_fair, h.id)]
@@ -300,12 +325,17 @@ DECLARE
     v_lane  text;
     v_taken bigint;
     v_next  text;
+    v_turn  bigint;
+    v_from  bigint;
+    v_base  bigint := nextval('windlass.held_turn');
+    v_noted record;
 BEGIN
     n := 0;
     nexts := '{}';
     outs := '{}';
     rings := '{}';
-    DELETE FROM windlass.changed_gate s WHERE s.gate = p_gate;
+    v_noted := windlass.take_notes(ARRAY[p_gate]);
+    SELECT least(f.turn, v_noted.turns[1]) INTO v_from FROM windlass.list_from(p_gate) AS f;
     IF v_kind = 'task' THEN
         PERFORM windlass.count_running(substr(p_gate, 6));
     END IF;
@@ -318,7 +348,8 @@ BEGIN
         SELECT b.burst INTO v_burst FROM windlass.budget b
          WHERE b.name = split_part(substr(p_gate, 8), '/', 1);
     END IF;
-    FOR h IN SELECT * FROM windlass.held x WHERE x.gate = p_gate ORDER BY x.turn LOOP
+    FOR h IN SELECT * FROM windlass.held x WHERE x.gate = p_gate AND x.turn >= v_from
+              ORDER BY x.turn LOOP
         IF h.need > v_burst AND n < p_limit THEN
             -- Its budget can never hold that much: it steps aside, keeping its turn, and holds up nobody. See
             -- admit_over.
@@ -375,15 +406,14 @@ BEGIN
             v_taken := v_taken + h.need;
         END IF;
         IF v_kind = 'order' THEN
-            INSERT INTO windlass.order_mark AS m (queue, key, position, at)
-            VALUES (h.queue, h.options ->> 'ordering_key', 1, windlass.now())
-            ON CONFLICT (queue, key) DO UPDATE SET position = m.position + 1;
+            PERFORM windlass.move_marks(ARRAY[p_gate], 1);
         END IF;
         v_next := windlass.next_gate(h.id, h.queue, h.task, h.options);
         IF v_next IS NOT NULL THEN
             nexts := nexts || v_next;
             UPDATE windlass.held x SET gate = v_next, need = 1, turn = nextval('windlass.held_turn')
-             WHERE x.id = h.id;
+             WHERE x.id = h.id RETURNING x.turn INTO v_turn;
+            PERFORM windlass.mark_gates_changed(ARRAY[v_next], false, v_turn);
         ELSIF h.options ->> 'fair_key' IS NOT NULL
               AND NOT EXISTS (SELECT FROM windlass.pass p WHERE p.job = h.id AND p.gate LIKE 'budget:%') THEN
             -- A job that waited for tokens has had its turn.
@@ -396,6 +426,9 @@ BEGIN
             outs := outs || h;
         END IF;
     END LOOP;
+    IF v_kind IN ('order', 'key', 'task') AND (n > 0 OR v_noted.gates IS NOT NULL) THEN
+        PERFORM windlass.start_lists(ARRAY[p_gate], v_noted.gates, v_noted.turns, v_noted.seen, v_base);
+    END IF;
 END $$;
 
 -- Moves jobs whose need was above the budget's burst back into the waiting list for tokens, once the budget
@@ -434,6 +467,7 @@ SET jit = off AS $$
 DECLARE
     h      windlass.held;
     v_next text;
+    v_turn bigint;
 BEGIN
     n := 0;
     nexts := '{}';
@@ -452,7 +486,9 @@ BEGIN
             outs := outs || h;
         ELSE
             nexts := nexts || v_next;
-            UPDATE windlass.held x SET gate = v_next, turn = nextval('windlass.held_turn') WHERE x.id = h.id;
+            UPDATE windlass.held x SET gate = v_next, turn = nextval('windlass.held_turn') WHERE x.id = h.id
+            RETURNING x.turn INTO v_turn;
+            PERFORM windlass.mark_gates_changed(ARRAY[v_next], false, v_turn);
         END IF;
     END LOOP;
     IF n = p_limit THEN
@@ -461,8 +497,9 @@ BEGIN
 END $$;
 
 -- One bounded step over gates that were not admitted at once: those with a noted change, waiting lists for
--- tokens, which open by time, and a few others in turn as a safety net. `next_in`: seconds until the next of
--- the waiting lists for tokens that it looked at may move.
+-- tokens, which open by time, and every ten seconds a few others in turn as a safety net. `next_in`: seconds
+-- until the next of the waiting lists for tokens that it looked at may move. Notes are read from the oldest
+-- that was there the last time: under an open snapshot those that are gone would be walked over again.
 -- Callers: the store's promote. May call: worker. Lock: the row that says how far it has come, without
 -- waiting; those of admit_gates, without waiting.
 CREATE OR REPLACE FUNCTION windlass.sweep_gates(p_limit int, OUT admitted int, OUT next_in float8)
@@ -477,26 +514,38 @@ BEGIN
     PERFORM windlass.require_read_committed();
     admitted := 0;
     -- Usually no job waits; then nothing is locked or written, and the commit needs no sync.
-    IF NOT EXISTS (SELECT FROM windlass.held) AND NOT EXISTS (SELECT FROM windlass.changed_gate) THEN
+    IF (SELECT h.id FROM windlass.held h ORDER BY h.id DESC LIMIT 1) IS NULL
+       AND NOT EXISTS (SELECT FROM windlass.changed_gate c
+                        WHERE c.xid >= (SELECT x.noted FROM windlass.gate_look x)) THEN
         RETURN;
     END IF;
     SELECT * INTO k FROM windlass.gate_look FOR UPDATE SKIP LOCKED;
     IF NOT FOUND THEN
         RETURN;
     END IF;
-    v_gates := ARRAY(SELECT DISTINCT s.gate FROM (SELECT x.gate FROM windlass.changed_gate x LIMIT 1000) AS s
-                      LIMIT 200);
+    v_gates := ARRAY(SELECT DISTINCT s.gate
+                       FROM (SELECT x.gate FROM windlass.changed_gate x WHERE x.xid >= k.noted
+                              ORDER BY x.xid LIMIT 1000) AS s LIMIT 200);
     v_waiting := windlass.next_waiting_lists('budget:', 'budget;', k.tokens, 100);
     k.tokens := coalesce(v_waiting[100], '');
     v_gates := v_gates || v_waiting;
-    v_waiting := windlass.next_waiting_lists('', NULL, k.waiting_list, 20);
-    k.waiting_list := coalesce(v_waiting[20], '');
+    v_waiting := '{}';
+    IF k.looked_at NOT BETWEEN windlass.now() - interval '10 seconds' AND windlass.now() THEN
+        v_waiting := windlass.next_waiting_lists('', NULL, k.waiting_list, 20);
+        k.waiting_list := coalesce(v_waiting[20], '');
+        k.looked_at := windlass.now();
+    END IF;
     admitted := windlass.admit_gates(v_gates || v_waiting, p_limit);
     SELECT min(w.seconds) INTO next_in
       FROM (SELECT DISTINCT g FROM unnest(v_gates) AS g WHERE g LIKE 'budget:%') AS b
      CROSS JOIN LATERAL (SELECT windlass.gate_wait(b.g) AS seconds) AS w WHERE w.seconds < 'Infinity';
-    UPDATE windlass.gate_look x SET tokens = k.tokens, waiting_list = k.waiting_list
-     WHERE (x.tokens, x.waiting_list) IS DISTINCT FROM (k.tokens, k.waiting_list);
+    SELECT least(pg_snapshot_xmin(pg_current_snapshot()), c.xid) INTO k.noted
+      FROM (SELECT (SELECT x.xid FROM windlass.changed_gate x WHERE x.xid >= k.noted
+                     ORDER BY x.xid LIMIT 1) AS xid) AS c;
+    UPDATE windlass.gate_look x
+       SET tokens = k.tokens, waiting_list = k.waiting_list, looked_at = k.looked_at, noted = k.noted
+     WHERE (x.tokens, x.waiting_list, x.looked_at, x.noted)
+           IS DISTINCT FROM (k.tokens, k.waiting_list, k.looked_at, k.noted);
 END $$;
 
 -- ==== Fair keys ====

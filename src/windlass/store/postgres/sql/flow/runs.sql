@@ -9,8 +9,11 @@
 CREATE OR REPLACE FUNCTION windlass.places_taken(p_gate text) RETURNS bigint
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
-    RETURN (SELECT count(*) FILTER (WHERE p.run IS NULL) + count(DISTINCT p.run)
-              FROM windlass.pass p WHERE p.gate = p_gate);
+    RETURN (SELECT count(DISTINCT p.run) FROM windlass.pass p
+             WHERE p.gate = p_gate
+               AND p.run >= coalesce((SELECT s.run FROM windlass.list_start s WHERE s.gate = p_gate
+                                       ORDER BY s.no DESC LIMIT 1), 0))
+         + (SELECT count(*) FROM windlass.pass p WHERE p.gate = p_gate AND p.run IS NULL);
 END $$;
 
 -- ==== Making runs ====
@@ -40,6 +43,7 @@ DECLARE
     v_segment smallint;
     v_asked  int;
     v_found  windlass.handed[];
+    v_gates  text[];
 BEGIN
     IF v_run < 1 THEN
         RETURN '{}';
@@ -84,7 +88,9 @@ BEGIN
                                     AND windlass.has_limit(l.kind, z.task, z.options, h.most) END AS fits
                       FROM (SELECT v.ctid AS tid, v.xmax = 0 AS free, v.turn, v.deaths, v.queue, v.priority,
                                    v.task, v.options
-                              FROM windlass.held v WHERE v.gate = l.gate ORDER BY v.turn LIMIT l.n * v_run)
+                              FROM windlass.list_from(l.gate) AS s
+                             CROSS JOIN windlass.held v
+                             WHERE v.gate = l.gate AND v.turn >= s.turn ORDER BY v.turn LIMIT l.n * v_run)
                         AS z) AS y
             WINDOW w AS (ORDER BY y.turn ROWS UNBOUNDED PRECEDING)) AS x
          WHERE x.fits),
@@ -102,17 +108,13 @@ BEGIN
           FROM next g),
     passed AS (
         INSERT INTO windlass.pass (gate, job, need, turn, enqueued_at, at, run)
-        SELECT g.gate, g.id, g.need, g.turn, g.enqueued_at, v_now, g.run FROM next g),
-    marked AS (
-        UPDATE windlass.order_mark m SET position = m.position + c.n
-          FROM (SELECT g.gate, count(*) AS n FROM next g WHERE g.gate LIKE 'order:%' GROUP BY 1) AS c
-         WHERE m.queue = substr(c.gate, 7, strpos(c.gate, '/') - 7)
-           AND m.key = substr(c.gate, strpos(c.gate, '/') + 1))
+        SELECT g.gate, g.id, g.need, g.turn, g.enqueued_at, v_now, g.run FROM next g)
     SELECT array_agg(ROW (p_lane.id, p_claim, g.seq, g.id, g.task, g.payload, g.options, g.attempt, 0,
                           p_lane.queue, p_lane.priority, date_part('epoch', g.enqueued_at),
                           date_part('epoch', g.since), g.run)::windlass.handed),
-           (SELECT count(*) FROM mine)
-      INTO v_found, v_asked FROM next g;
+           (SELECT count(*) FROM mine), array_agg(g.gate) FILTER (WHERE g.gate LIKE 'order:%')
+      INTO v_found, v_asked, v_gates FROM next g;
+    PERFORM windlass.move_marks(v_gates, 1);
     PERFORM set_config('lock_timeout', v_before, true);
     IF coalesce(cardinality(v_found), 0) < v_asked THEN
         RAISE lock_not_available;  -- one has changed meanwhile, and those behind it must not overtake it
@@ -179,11 +181,9 @@ LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM set_config('windlass.put_back',
                        concat_ws(',', nullif(current_setting('windlass.put_back', true), ''), p.job), true);
-    PERFORM windlass.mark_gates_changed(ARRAY[p.gate], false);
+    PERFORM windlass.mark_gates_changed(ARRAY[p.gate], false, p.turn);
     DELETE FROM windlass.pass x WHERE x.job = p.job;
-    UPDATE windlass.order_mark m SET position = m.position - 1
-     WHERE p.gate LIKE 'order:%' AND m.queue = substr(p.gate, 7, strpos(p.gate, '/') - 7)
-       AND m.key = substr(p.gate, strpos(p.gate, '/') + 1);
+    PERFORM windlass.move_marks(ARRAY[p.gate], -1);
     INSERT INTO windlass.held (id, turn, since, enqueued_at, queue, priority, attempt, deaths, gate, need,
                                task, payload, options)
     SELECT p.job, p.turn, p_ready.offered_at, windlass.enqueued_of(p_ready), l.queue, l.priority, p_attempt,
