@@ -23,6 +23,14 @@ PASSES = "SELECT count(*)::int FROM windlass.pass WHERE gate = $1"
 TURNS = "SELECT array_agg(turn ORDER BY id) FROM windlass.held WHERE gate = $1"
 POSITION = "SELECT position::int FROM windlass.order_mark WHERE queue = $1 AND key = $2"
 KINDS = ("ordering_key", "concurrency_key", "task_limit")
+OVERLOOKED = """
+SELECT (SELECT count(*) FROM windlass.held h CROSS JOIN LATERAL windlass.list_from(h.gate) AS s
+         WHERE h.gate = $1 AND h.turn < s.turn)
+     + (SELECT count(*) FROM windlass.pass p
+         WHERE p.gate = $1 AND p.run < (SELECT s.run FROM windlass.list_start s WHERE s.gate = $1
+                                         ORDER BY s.no DESC LIMIT 1))
+"""
+"""Jobs and passes of a gate that nobody would find, since they are below its start: none."""
 
 
 class Runs(Chains):
@@ -455,6 +463,7 @@ async def test_whatever_happens_to_runs_no_limit_is_exceeded(base: Base, kind: s
             ]
             follow = dice.choice([0, 1, 4, 20])
             take(worker, await worker.write(*outcomes, room=dice.randint(0, 3), follow=follow))
+            assert await base.look.value(OVERLOOKED, first.gate(kind)) == 0
     assert sorted(ended) == sorted(ids)
     if kind == "ordering_key":
         assert ended == ids

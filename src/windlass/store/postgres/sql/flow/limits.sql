@@ -386,8 +386,9 @@ END $$;
 -- coordinator where one may be due. p_call NULL: only where no job waited before. Jobs that join a list with
 -- the note take their turns after it, or p_turn is the lowest of them: see list_from.
 -- Callers: change, place_changed, enqueue_one, enqueue_gated, enqueue_new, offer_one, offer_part_jobs,
--- claim_aside (before they put jobs aside), drop_passes, put_back, finish, admit_freed, set_task, set_queue,
--- register, budget_change. May call: worker. Lock: none. It only adds rows.
+-- claim_aside (before they put jobs aside), drop_passes, put_back, finish, admit_freed, admit_gate,
+-- admit_unserved, set_task, set_queue, register, budget_change. May call: worker. Lock: none. It only adds
+-- rows.
 CREATE OR REPLACE FUNCTION windlass.mark_gates_changed(
     p_gates text[], p_call boolean DEFAULT NULL, p_turn bigint DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
@@ -406,8 +407,9 @@ END $$;
 -- ==== Where lists begin ====
 
 -- The turn from which on a gate's waiting list is to be read: nobody who is visible waits below it.
--- Callers: whoever reads a list from its head. May call: worker. Lock: none. It is inlined into the statement
--- that reads the list, so that both see one moment.
+-- Callers: add_followers, admit_gate, admit_lists, admit_through, claim_gated, drop_passes,
+-- enqueue_straight, mark_gates_changed. May call: worker. Lock: none. It is inlined into the statement that
+-- reads the list, so that both see one moment.
 -- Whoever joins at a lower turn leaves a note of it in the same transaction: one that commits late, and one
 -- that goes back to its place. A note is removed together with a new start, if it is below the old one.
 CREATE OR REPLACE FUNCTION windlass.list_from(p_gate text) RETURNS TABLE (turn bigint)

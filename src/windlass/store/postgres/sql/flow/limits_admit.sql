@@ -243,8 +243,8 @@ BEGIN
         PERFORM windlass.move_marks(ARRAY(SELECT u.gate FROM unnest(v_gates) AS u (gate)
                                            WHERE u.gate <> ALL (rest)), 1);
     END IF;
-    -- Where a list begins is written each time, once it was: for lists that live long. To walk over a few jobs
-    -- that are gone costs less.
+    -- Where a list begins is written each time, once it was: for lists that live long. Elsewhere it costs
+    -- less to walk over a few jobs that are gone.
     v_gates := ARRAY(SELECT DISTINCT u.gate FROM unnest(v_ids, v_gates) AS u (id, gate)
                       WHERE hashint8(u.id) & 15 = 0
                          OR (SELECT s.no FROM windlass.list_start s WHERE s.gate = u.gate
