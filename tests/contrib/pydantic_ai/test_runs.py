@@ -228,7 +228,7 @@ def test_w1_a_plain_handler_is_told_to_be_async(app: Windlass) -> None:
 
     @app.task(retry=Retry(1))
     def work() -> str:
-        return agent.run_sync("go").output
+        return asyncio.run(agent.run("go")).output
 
     job = work.enqueue()
     app.run_until_idle()
