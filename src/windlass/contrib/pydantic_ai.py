@@ -67,8 +67,10 @@ try:
     from pydantic_ai.tools import AgentDepsT, RunContext
 except ImportError as _error:
     raise ConfigurationError(
-        "agents of Pydantic AI need pydantic-ai-slim 2.63 or newer: pip install 'windlass[pydantic-ai]'"
+        "agents of Pydantic AI need pydantic-ai-slim 2.66 or newer: pip install 'windlass[pydantic-ai]'"
     ) from _error
+
+__all__ = ["StepOptions", "WindlassDurability"]
 
 MAX_NAME: Final = 180
 """Characters of a step's name before its number."""
@@ -77,7 +79,7 @@ MAX_TEXT: Final = 8_000
 
 
 class StepOptions(TypedDict, total=False):
-    """How a step is tried again, within a run of the job."""
+    """How a step is tried again, within a run of the job: `retry` and `timeout`, as `ctx.step` takes them."""
 
     retry: Retry | None
     timeout: Duration | None
@@ -132,9 +134,9 @@ class WindlassDurability(BaseDurabilityCapability[AgentDepsT]):
             )
         handler = _emit_text if stream else event_stream_handler
         super().__init__(models=models, event_stream_handler=handler, name=name)
-        self.streams: Final = stream
-        self.budget: Final = budget if budget is None or isinstance(budget, str) else budget.name
-        self.options: Final[Mapping[str, StepOptions]] = {"model": model or {}, "tool": tools or {}}
+        self._emits_text: Final = stream
+        self._budget_name: Final = budget if budget is None or isinstance(budget, str) else budget.name
+        self._step_options: Final[Mapping[str, StepOptions]] = {"model": model or {}, "tool": tools or {}}
 
     @property
     def in_durable_context(self) -> bool:
@@ -168,7 +170,7 @@ class WindlassDurability(BaseDurabilityCapability[AgentDepsT]):
         """Counts the requests of an agent that runs in a step; those that are steps count themselves."""
         response = await super().wrap_model_request(ctx, request_context=request_context, handler=handler)
         if not self.in_durable_context:
-            self.count(response)
+            _count(self._budget_name, response)
         return response
 
     async def wrap_run(self, ctx: RunContext[AgentDepsT], *, handler: WrapRunHandler) -> AgentRunResult[Any]:
@@ -176,22 +178,7 @@ class WindlassDurability(BaseDurabilityCapability[AgentDepsT]):
         try:
             return await super().wrap_run(ctx, handler=handler)
         finally:
-            await self.settle()
-
-    def count(self, response: ModelResponse) -> None:
-        """Count a response that this run of the job has paid for."""
-        if self.budget is not None and (job := _job()) is not None:
-            _spending(job, self.budget).tokens += response.usage.total_tokens
-
-    async def settle(self) -> None:
-        """Tell the budget, unless it knows."""
-        if self.budget is None or (job := _job()) is None:
-            return
-        spending = _spending(job, self.budget)
-        if spending.said != spending.tokens:
-            said = spending.tokens
-            await job.aspent(self.budget, said)
-            spending.said = said
+            await _settle(self._budget_name)
 
 
 @dataclass
@@ -207,6 +194,22 @@ _spent: Final[WeakKeyDictionary[Steps, dict[str, _Spending]]] = WeakKeyDictionar
 
 def _spending(job: Context, budget: str) -> _Spending:
     return _spent.setdefault(job._durable, {}).setdefault(budget, _Spending())
+
+
+def _count(budget: str | None, response: ModelResponse) -> None:
+    """Count a response that this run of the job has paid for."""
+    if budget is not None and (job := _job()) is not None:
+        _spending(job, budget).tokens += response.usage.total_tokens
+
+
+async def _settle(budget: str | None) -> None:
+    """Tell the budget, unless it knows."""
+    if budget is None or (job := _job()) is None:
+        return
+    spending = _spending(job, budget)
+    if spending.said != (tokens := spending.tokens):
+        await job.aspent(budget, tokens)
+        spending.said = tokens
 
 
 class _Backend(DurableOperationBackend[StepOptions]):
@@ -230,7 +233,7 @@ class _Backend(DurableOperationBackend[StepOptions]):
                 f"tool {tool_name}: its metadata 'windlass' is False or a dict of {' and '.join(_OPTIONS)}, "
                 f"not {own!r}"
             )
-        return {**self._durability.options["tool"], **(own or {})}
+        return {**self._durability._step_options["tool"], **(own or {})}
 
     def registrations(self) -> Sequence[Callable[..., object]]:
         return ()
@@ -254,7 +257,7 @@ class _Operation(BoundDurableOperation[Any, Any, Any]):
 
     async def __call__(self, params: Any, *, config: Any = None) -> Any:
         id = self._operation.operation_id
-        if isinstance(id, EventStreamHandlerId) and self._durability.streams:
+        if isinstance(id, EventStreamHandlerId) and self._durability._emits_text:
             return None  # an event of a tool has no text of the model
         if isinstance(id, ModelRequestId):
             return await self._respond(id, params)
@@ -263,7 +266,7 @@ class _Operation(BoundDurableOperation[Any, Any, Any]):
             with durable_unit_scope():
                 return self._operation.result_codec.dump(await self._operation.handler(params))
 
-        options = config or self._durability.options.get(self._operation.config_role, {})
+        options = config or self._durability._step_options.get(self._operation.config_role, {})
         name = self._name(_subject(id, params), params)
         return self._operation.result_codec.load(
             await current_context().step(name, recorded, body, **options)
@@ -284,12 +287,12 @@ class _Operation(BoundDurableOperation[Any, Any, Any]):
         job = current_context()
         name = self._name("model request", params)
         while True:
-            found = await job.step(name, recorded, body, **self._durability.options["model"])
+            found = await job.step(name, recorded, body, **self._durability._step_options["model"])
             if {**found, **place} == found:
                 break
         if fresh:
-            self._durability.count(fresh[0])
-            await self._durability.settle()
+            _count(self._durability._budget_name, fresh[0])
+            await _settle(self._durability._budget_name)
         response: ModelResponse = self._operation.result_codec.load(found["response"])
         return response
 

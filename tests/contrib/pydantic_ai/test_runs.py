@@ -10,7 +10,7 @@ from pydantic_ai.capabilities import HandleDeferredToolCalls
 from pydantic_ai.exceptions import UserError
 from pydantic_ai.models.test import TestModel
 from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults, RunContext
-from pydantic_ai.toolsets import FunctionToolset
+from pydantic_ai.toolsets import DynamicToolset, FunctionToolset
 
 from tests.contrib.pydantic_ai.conftest import Script, call, step_names
 from windlass import Context, Retry, Windlass, current_context
@@ -160,6 +160,42 @@ def test_w2_a_tool_waits(app: Windlass, script: Script) -> None:
     app.run_until_idle()
     assert job.result() == "over"
     assert script.ran == {"request 1": 1, "request 2": 1, "look": 1, "looked": 1}
+
+
+def test_w1_a_dynamic_toolset_offers_what_it_did(app: Windlass, script: Script) -> None:
+    """What it offers is a step, too, and so are its calls."""
+
+    def offer(run: RunContext[object]) -> FunctionToolset[object]:
+        script.ran["offer"] += 1
+        tools: FunctionToolset[object] = FunctionToolset()
+        tools.add_function(find)
+        return tools
+
+    async def find(n: int) -> int:
+        script.ran["find"] += 1
+        return n
+
+    agent = Agent(
+        script.model([call("find", n=7)], "over"),
+        name="a",
+        toolsets=[DynamicToolset(offer, id="late")],
+        capabilities=[WindlassDurability()],
+    )
+
+    @app.task(retry=Retry(2, base=0))
+    async def work(ctx: Context) -> str:
+        output = (await agent.run("find")).output
+        if ctx.attempt == 1:
+            script.ran["offers of the first attempt"] = script.ran["offer"]
+            raise OSError("after the agent")
+        return output
+
+    job = work.enqueue()
+    app.run_until_idle(wait=1)
+    assert job.result() == "over"
+    assert script.ran["find"] == 1
+    assert script.ran["offer"] == script.ran["offers of the first attempt"]
+    assert {"a: tools of late", "a: tool find call_find"} < set(step_names(job))
 
 
 def test_w1_a_tool_is_tried_again_within_its_step(app: Windlass, script: Script) -> None:

@@ -21,6 +21,7 @@ from windlass import Context, Retry, Windlass
 from windlass.contrib.pydantic_ai import WindlassDurability
 
 TWICE = Retry(2, base=0)
+KEY = object()
 
 
 @dataclass
@@ -200,16 +201,66 @@ def test_w1_a_row_of_another_request_is_passed_over(app: Windlass, script: Scrip
     async def find() -> int:
         return 1
 
-    outputs: list[str] = []
+    outputs: list[tuple[str, ...]] = []
 
     @app.task(retry=Retry(3, base=0))
     async def research(ctx: Context) -> None:
         nonlocal broken
         broken = ctx.attempt != 2
-        outputs.append((await agent.run("find")).output)
+        result = await agent.run("find")
+        outputs.append((result.output, *returned(result)))
         raise OSError("after the agent")
 
     research.enqueue()
     app.run_until_idle(wait=1)
-    assert outputs[:2] == ["second, in the end", "first, in the end"]
+    assert outputs[:2] == [("second, in the end", "call_find"), ("first, in the end", "call_first")]
     assert outputs[2] in outputs[:2]
+
+
+def test_w1_an_agent_that_gave_up_on_the_model_gives_up_again(app: Windlass, script: Script) -> None:
+    """What the model got wrong is kept: each attempt ends alike, and pays for nothing."""
+    agent = Agent(
+        script.model("no city", "nor this"),
+        name="cities",
+        output_type=City,
+        capabilities=[WindlassDurability()],
+    )
+
+    @app.task(retry=Retry(3, base=0))
+    async def city() -> City:
+        return (await agent.run("Which?", retries=1)).output
+
+    job = city.enqueue()
+    app.run_until_idle(wait=1)
+    record = job.record()
+    assert (record.state, record.attempt) == ("dead", 3)
+    assert {error.type for error in record.errors} == {"pydantic_ai.exceptions.UnexpectedModelBehavior"}
+    assert script.ran == {"request 1": 1, "request 2": 1}
+
+
+def test_w1_dependencies_are_the_runs_own(app: Windlass, script: Script) -> None:
+    """They reach the tools as they are, and no row."""
+    agent = Agent(
+        script.model([call("read")], [call("write", text="x")], "done"),
+        name="clerk",
+        deps_type=dict[str, object],
+        capabilities=[WindlassDurability()],
+    )
+
+    @agent.tool
+    async def read(run: RunContext[dict[str, object]]) -> str:
+        return "first"
+
+    @agent.tool
+    async def write(run: RunContext[dict[str, object]], text: str) -> None:
+        assert run.deps["key"] is KEY
+        if run.deps["attempt"] == 1:
+            raise OSError("not yet")
+
+    @app.task(retry=TWICE)
+    async def clerk(ctx: Context) -> str:
+        return (await agent.run("go", deps={"key": KEY, "attempt": ctx.attempt})).output
+
+    job = clerk.enqueue()
+    app.run_until_idle(wait=1)
+    assert job.result() == "done"
