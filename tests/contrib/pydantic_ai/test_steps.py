@@ -125,6 +125,30 @@ def test_w1_parallel_calls_are_told_apart_however_they_begin(app: Windlass, scri
     assert script.ran == {"request 1": 1, "request 2": 1, "call_0": 2, "call_1": 1, "call_2": 1}
 
 
+def test_w1_ids_may_be_long_and_odd(app: Windlass, script: Script) -> None:
+    ids = [f"call#{'x' * 300}{n}" for n in range(2)]
+    agent = Agent(
+        script.model([call("look", id=id) for id in ids], "done"),
+        name="a",
+        capabilities=[WindlassDurability()],
+    )
+
+    @agent.tool
+    async def look(run: RunContext[object]) -> str | None:
+        return run.tool_call_id
+
+    @app.task(retry=TWICE)
+    async def work(ctx: Context) -> None:
+        assert returned(await agent.run("look")) == {id: id for id in ids}
+        if ctx.attempt == 1:
+            raise OSError("after the agent")
+
+    job = work.enqueue()
+    app.run_until_idle(wait=1)
+    assert job.status() == "succeeded"
+    assert len(step_names(job)) == 4
+
+
 def test_w1_what_a_tool_tells_the_model_is_kept_and_what_fails_is_not(app: Windlass, script: Script) -> None:
     """ModelRetry is an answer; so is a refusal of the arguments, which calls no tool."""
     agent = Agent(
