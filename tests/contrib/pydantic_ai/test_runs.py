@@ -140,14 +140,19 @@ def test_w2_a_tool_waits(app: Windlass, script: Script) -> None:
         script.model([call("ask"), call("look")], "over"), name="a", capabilities=[WindlassDurability()]
     )
 
+    asked = asyncio.Event()
+
     @agent.tool_plain(metadata={"windlass": False})
     async def ask() -> int:
+        asked.set()
         return int(await current_context().wait("answer", type=int))
 
     @agent.tool_plain
     async def look() -> None:
         script.ran["look"] += 1
-        await asyncio.sleep(0.05)
+        await asked.wait()
+        for _ in range(100):  # turns of the loop, in which the wait begins
+            await asyncio.sleep(0)
         script.ran["looked"] += 1
 
     @app.task

@@ -3,8 +3,8 @@
 A tool's call is named by the call's id, which a recorded response has made, so calls that run side by side
 may begin in any order. Requests and the rest are numbered, as steps are. What failed leaves no row: where
 another model has stepped in for one that failed, the numbers behind it may mean other operations in a later
-run. So each row says after which response it was made, and of which model a request was; a row that says
-another is passed over.
+run. So each row says after which response it was made, and a row that says another is passed over. It does
+not say by which model: a deploy may change that, and what is paid for stays.
 """
 
 from __future__ import annotations
@@ -98,10 +98,7 @@ class Operation(BoundDurableOperation[Any, Any, Any]):
             return None
         fresh: list[Any] = []
         run = getattr(params, "ctx", None) or getattr(params, "run_context", None)
-        row = {
-            "model": getattr(operation.operation_id, "model_id", None),
-            "after": _last(getattr(params, "messages", None) or (run.messages if run else [])),
-        }
+        row = {"after": _last(getattr(params, "messages", None) or (run.messages if run else []))}
 
         async def body() -> object:
             with durable_unit_scope():
