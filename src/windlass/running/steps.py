@@ -173,10 +173,10 @@ class Steps:
         _check_name(name)
         if self._refusal is not None:
             raise self._refusal
-        if (outer := _inside.get()) is not None and outer[0] is self:
+        if (outer := self.inside) is not None:
             raise ConfigurationError(
                 f"task {self._job.task}, job {self._job.id}: {name!r} would be a step inside of step "
-                f"{outer[1]!r}; call the function itself there, or make them two steps of the handler"
+                f"{outer!r}; call the function itself there, or make them two steps of the handler"
             )
         with self._numbering:
             times = self._used[name] = self._used.get(name, 0) + 1
@@ -190,6 +190,12 @@ class Steps:
             yield
         finally:
             _inside.reset(token)
+
+    @property
+    def inside(self) -> str | None:
+        """The name of the step whose function the caller is; None between steps."""
+        outer = _inside.get()
+        return outer[1] if outer is not None and outer[0] is self else None
 
     @property
     def in_transaction(self) -> bool:

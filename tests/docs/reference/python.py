@@ -8,6 +8,7 @@ import enum
 import importlib
 import inspect
 import pkgutil
+import typing
 from collections.abc import Callable, Iterator
 from functools import cache, cached_property
 from types import ModuleType
@@ -66,9 +67,11 @@ HIDDEN: Final = {
     "Windlass": {"hooks"}, "TestMode": {"producer"}, "Schedules": {"declare", "aseed", "declared"},
     "Worker": {"began", "ended", "steer", "wake", "cancel", "lose", "can_run", "running"},
     "Batch": {"transaction"},
+    "WindlassDurability": {"in_durable_context", "get_default_run_id", "get_default_conversation_id",
+                           "get_durable_operation_backend", "wrap_model_request", "wrap_run"},
     "RegisteredTask": {"needs", "context_type", "batch_size", "gaps", "mode", "is_async", "has_policy"},
 }  # fmt: skip
-"""Members that one part of Windlass has for another."""
+"""Members that one part of Windlass has for another, or for the package that it extends."""
 OWN_WORDS: Final = {"__version__": "The version of Windlass, as text."}
 
 
@@ -158,6 +161,7 @@ def _docstring(name: str, value: Any) -> str:
 def _call(name: str, value: Any) -> str:
     """The parameters, of what is called by its name."""
     is_record = inspect.isclass(value) and issubclass(value, msgspec.Struct | enum.Enum)
+    is_record = is_record or typing.is_typeddict(value)
     if not callable(value) or name in FACTORIES or is_record or getattr(value, "_is_protocol", False):
         return ""
     return "" if name in _handed() else _parameters(value)
