@@ -29,7 +29,7 @@ SELECT cardinality(windlass.enqueue_many($1, 2::smallint, '{t}', array_fill('{}'
 
 
 async def check(session: Session, sql: str, *args: object) -> None:
-    """Run a step: index scans, or rows by their place, and few; notes of who has come are taken as a whole."""
+    """Run a step: index scans, or rows by their place, and few. Notes are taken as a whole."""
     async with plans(session) as found:
         await session.rows(sql, *args)
     for scan in found.scans(TABLES):
