@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from bench.engine.figures import Aim, Figure, StoreReport, Where, at_least, at_most, figure, ratio
-from bench.engine.flow.scenarios import Waits
+from bench.engine.flow.scenarios import Thirds, Waits
 from bench.engine.rounds import Rounds
 
 LABELS: Final = {
@@ -61,6 +61,7 @@ class Times(msgspec.Struct):
     fair: Waits
     limited: Waits
     fires: list[float]
+    pinned: Thirds
 
 
 def report(
@@ -95,7 +96,14 @@ def _others(times: Times) -> dict[str, Figure]:
         "limited_wait_from_call": times.limited.called,
         "schedule_fire": times.fires,
     }
-    return {name: figure(values, "ms") for name, values in waits.items()}
+    others = {name: figure(values, "ms") for name, values in waits.items()}
+    if times.pinned.rates:
+        first, _, last = times.pinned.rates
+        others["pinned_first_third"] = figure([first], "jobs/s")
+        others["pinned_last_third"] = figure([last], "jobs/s")
+        others["pinned_last_vs_first"] = figure([last / max(first, 1e-9)], "")
+        others["pinned_dead_rows_per_job"] = figure([times.pinned.dead], "")
+    return others
 
 
 def _aims(ratios: dict[str, Figure], others: dict[str, Figure]) -> list[Aim]:
@@ -106,6 +114,7 @@ def _aims(ratios: dict[str, Figure], others: dict[str, Figure]) -> list[Aim]:
         *(at_least(f"{name}_vs_unkeyed", ratios[f"{name}_vs_unkeyed"].median, 0.5) for name in KEYED),
         at_most("fair_wait_max_ms", others["fair_wait"].high, 100),
         at_most("limited_wait_max_ms", others["limited_wait"].high, 100),
+        *(at_least(name, others[name].median, 0.9) for name in ("pinned_last_vs_first",) if name in others),
     ]
 
 

@@ -33,6 +33,7 @@ async def _measured(places: Places, plan: FlowPlan, until: float, progress: Prog
         fair=await scenarios.beside_fair(_about("fair_wait", progress)),
         limited=await scenarios.beside_limited(_about("limited_wait", progress)),
         fires=await scenarios.fires(),
+        pinned=await scenarios.pinned(_about("pinned", progress)),
     )
     return functools.partial(report, rounds, times)
 

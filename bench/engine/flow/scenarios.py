@@ -18,6 +18,8 @@ from bench.engine.flow.worker import MANY, SINGLE, Stage
 from bench.engine.jobs import QUEUE
 from bench.engine.places import OpenStore, Places
 from bench.engine.rounds import Progress
+from bench.servers import pinned_snapshot
+from windlass.store.factory import SQLITE
 from windlass.store.records import DEFAULT_OPTIONS, NewJob, NewSchedule, Options
 
 ONCE_A_YEAR: Final = "0 0 1 1 *"
@@ -26,6 +28,8 @@ ROOMY: Final = 1000
 """A limit on what runs that is more than the worker has slots."""
 LEAD: Final = 0.3
 """Seconds before the first schedule of a run is due."""
+AHEAD: Final = 500
+"""Jobs that a producer sends at once, where it stays ahead of the worker by four times as many."""
 SPREAD: Final = 0.1
 """Seconds between one timed job and the next, about."""
 
@@ -37,6 +41,14 @@ class Waits(msgspec.Struct):
     called: list[float] = []
     ran_out: bool = False
     """The jobs beside which they were timed came to an end first."""
+
+
+class Thirds(msgspec.Struct):
+    """Keyed jobs while somebody holds a snapshot open, in three thirds of the time: jobs a second; dead rows
+    for each job at the end. Nothing where the store has no such thing."""
+
+    rates: list[float] = []
+    dead: float = 0.0
 
 
 class Scenarios:
@@ -122,6 +134,35 @@ class Scenarios:
     async def beside_limited(self, progress: Progress) -> Waits:
         """Single jobs of other concurrency keys, while one with a limit of 2 holds a great many."""
         return await self._beside("concurrency_key", Options(concurrency_key="great", key_limit=2), progress)
+
+    async def pinned(self, progress: Progress) -> Thirds:
+        """Jobs of as many concurrency keys as planned, of which a few thousand always wait, and a transaction
+        that looked once and stays open."""
+        found = Thirds()
+        if self._places.kind == SQLITE:
+            return found
+        jobs = self._keyed("concurrency_key", self._plan.keys)[:AHEAD]
+        async with self._places.fresh() as place:
+            stage = Stage(place, self._plan.patience)
+            before = place.meter.read()
+            async with stage.working():
+                with pinned_snapshot(place.url):
+                    sent = 0
+                    for third in range(3):
+                        progress(f"third {third + 1}")
+                        began, done = time.perf_counter(), stage.count
+                        until = began + 2 * self._plan.seconds
+                        while time.perf_counter() < until:
+                            if sent - stage.count < 4 * AHEAD:
+                                await place.store.enqueue(jobs)
+                                sent += len(jobs)
+                            else:
+                                await asyncio.sleep(0.001)
+                        found.rates.append((stage.count - done) / (time.perf_counter() - began))
+            after = place.meter.read()
+            if before.dead is not None and after.dead is not None:
+                found.dead = (after.dead - before.dead) / max(stage.count, 1)
+        return found
 
     async def fires(self) -> list[float]:
         """Milliseconds from the time a schedule is due until its job begins."""

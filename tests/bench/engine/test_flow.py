@@ -14,7 +14,7 @@ from bench.engine.figures import Taken, Where
 from bench.engine.flow.claims import KEYED_NEEDS, Claimer, declare_plenty, payloads
 from bench.engine.flow.plan import FlowPlan, make_flow_plan
 from bench.engine.flow.report import KEYED, RATIOS, Times, report
-from bench.engine.flow.scenarios import Waits
+from bench.engine.flow.scenarios import Thirds, Waits
 from bench.engine.jobs import TASK
 from bench.engine.places import Places
 from bench.engine.rounds import Rounds, Step
@@ -40,6 +40,7 @@ AIMS = [
     "fair_wait_max_ms",
     "limited_wait_max_ms",
 ]
+PINNED = {"pinned_first_third", "pinned_last_third", "pinned_last_vs_first", "pinned_dead_rows_per_job"}
 TINY = {"jobs": 60, "seconds": 0.3, "rounds": 1, "held": 50, "crowd": 80, "tries": 1}
 WHERE = Where(store="sqlite", place="here", versions={}, settings={}, seconds=1.0)
 
@@ -59,12 +60,13 @@ def check_store(store: dict[str, Any]) -> None:
     assert set(store["rates"]) == SCENARIOS
     assert set(store["cpu_per_1000_jobs"]) == BARE
     assert set(store["ratios"]) == set(RATIOS)
-    assert set(store["others"]) == WAITS
-    assert [aim["figure"] for aim in store["aims"]] == AIMS
+    pinned = store["store"] == "postgresql"
+    assert set(store["others"]) == WAITS | (PINNED if pinned else set())
+    assert [aim["figure"] for aim in store["aims"]] == AIMS + ["pinned_last_vs_first"] * pinned
     for name, figure in {**store["rates"], **store["ratios"]}.items():
         assert 0 < figure["low"] <= figure["median"] <= figure["high"], name
         assert len(figure["rounds"]) == store["rounds"] == 1
-    for figure in store["others"].values():
+    for figure in (store["others"][name] for name in WAITS):
         assert figure["unit"] == "ms"
         assert len(figure["rounds"]) == TINY["tries"]
     assert store["rates"]["acquire"]["unit"] == "calls/s"
@@ -138,11 +140,13 @@ async def test_ratios_are_of_a_round_and_waits_are_judged_by_the_longest() -> No
         fair=Waits(answered=[5.0, 101.0, 7.0], called=[6.0, 102.0, 8.0]),
         limited=Waits(answered=[2.0], called=[3.0], ran_out=True),
         fires=[250.0],
+        pinned=Thirds([1000.0, 1200.0, 950.0], 2.5),
     )
     found = report(rounds, times, WHERE)
     assert found.ratios["held_vs_none"].rounds == [0.8, 1.6]
     assert found.others["fair_wait"].median == 7
-    assert {aim.figure: aim.met for aim in found.aims} == dict.fromkeys(AIMS, True) | {
-        "fair_wait_max_ms": False
-    }
+    assert found.others["pinned_last_vs_first"].median == 0.95
+    assert {aim.figure: aim.met for aim in found.aims} == dict.fromkeys(
+        [*AIMS, "pinned_last_vs_first"], True
+    ) | {"fair_wait_max_ms": False}
     assert any("limited_wait" in note for note in found.notes)
