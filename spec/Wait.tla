@@ -15,7 +15,7 @@ VARIABLES
     state,          \* where the job is: ready, running, flushing, suspended, held, ended
     runs,           \* how often it was begun
     asked,          \* TRUE: the present run has found no signal, and waits
-    sent,           \* by sender: idle, open, there, taken
+    sent,           \* by sender: idle, waking, quiet, open, there, taken
     notes,          \* the notes that are committed
     mine,           \* TRUE: the open flush has seen a signal
     late,           \* TRUE: the time of the wait is over
@@ -36,18 +36,33 @@ Send(s) ==
     /\ sent' = [sent EXCEPT ![s] = "open"]
     /\ UNCHANGED <<state, runs, asked, notes, mine, late, step>>
 
-(* The signal and its note show together. A sender in a transaction of the     *)
-(* store's own wakes the job in it instead, where it waits already.            *)
+(* The signal and its note show together.                                      *)
 SendCommit(s) ==
     /\ sent[s] = "open"
     /\ sent' = [sent EXCEPT ![s] = "there"]
     /\ notes' = IF Broken = "sender_leaves_no_note" THEN notes ELSE 1
     /\ UNCHANGED <<state, runs, asked, mine, late, step>>
 
-SendWaking(s) ==
+(* A sender in a transaction of the store's own that has seen the job wait     *)
+(* wakes it there, without a note. Meanwhile the job may have gone on, and may *)
+(* wait again before the sender commits: then it leaves its note as others do. *)
+SendLook(s) ==
     /\ sent[s] = "idle" /\ state = "suspended"
-    /\ sent' = [sent EXCEPT ![s] = "there"] /\ state' = "ready"
+    /\ sent' = [sent EXCEPT ![s] = "waking"]
+    /\ UNCHANGED <<state, runs, asked, notes, mine, late, step>>
+
+SendWaking(s) ==
+    /\ sent[s] = "waking"
+    /\ IF state = "suspended"
+       THEN sent' = [sent EXCEPT ![s] = "there"] /\ state' = "ready"
+       ELSE /\ sent' = [sent EXCEPT ![s] = IF Broken = "sender_trusts_its_look" THEN "quiet" ELSE "open"]
+            /\ UNCHANGED state
     /\ UNCHANGED <<runs, asked, notes, mine, late, step>>
+
+SendQuietly(s) ==
+    /\ sent[s] = "quiet"
+    /\ sent' = [sent EXCEPT ![s] = "there"]
+    /\ UNCHANGED <<state, runs, asked, notes, mine, late, step>>
 
 SendRollback(s) ==
     /\ sent[s] = "open"
@@ -110,6 +125,12 @@ Promote ==
     /\ state' = "ready"
     /\ UNCHANGED <<runs, asked, sent, notes, mine, late, step>>
 
+(* An operator lets it go on, or another of its waits is over.                 *)
+Steer ==
+    /\ state = "suspended"
+    /\ state' = "ready"
+    /\ UNCHANGED <<runs, asked, sent, notes, mine, late, step>>
+
 (* Somebody holds the job's row: a cancel that may yet be rolled back.         *)
 Hold ==
     /\ state = "suspended" /\ state' = "held"
@@ -120,8 +141,10 @@ LetGo ==
     /\ UNCHANGED <<runs, asked, sent, notes, mine, late, step>>
 
 Next ==
-    \/ \E s \in Senders : Send(s) \/ SendCommit(s) \/ SendWaking(s) \/ SendRollback(s)
-    \/ Begin \/ Ask \/ FlushOpen \/ FlushCommit \/ Die \/ Look \/ Pass \/ Promote \/ Hold \/ LetGo
+    \/ \E s \in Senders : Send(s) \/ SendCommit(s) \/ SendLook(s) \/ SendWaking(s)
+                         \/ SendQuietly(s) \/ SendRollback(s)
+    \/ Begin \/ Ask \/ FlushOpen \/ FlushCommit \/ Die \/ Look \/ Pass \/ Promote \/ Steer
+    \/ Hold \/ LetGo
 
 Spec == Init /\ [][Next]_vars
 

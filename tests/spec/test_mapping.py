@@ -52,7 +52,15 @@ def test_every_action_stands_in_the_table() -> None:
     assert first_column("Actions and their SQL") == sorted(actions)
 
 
-@pytest.mark.parametrize("heading", ["Actions and their SQL", "Transactions and their locks"])
+def test_every_action_of_a_wait_stands_in_its_table() -> None:
+    actions = set(re.findall(r"\b[A-Z]\w+", definition(module("Wait"), "Next"))) - {"Senders"}
+    assert first_column("Actions of a wait and their SQL") == sorted(actions)
+
+
+@pytest.mark.parametrize(
+    "heading",
+    ["Actions and their SQL", "Actions of a wait and their SQL", "Transactions and their locks"],
+)
 def test_every_row_names_sql_or_says_that_there_is_none(heading: str) -> None:
     for row in table(heading):
         assert NAMED.search(row[1]) or row[1].strip() == "–", row

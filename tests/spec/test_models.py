@@ -75,6 +75,7 @@ VARIANTS = [
     # Jobs that wait for signals.
     Broken("sender_leaves_no_note", "wait", "NoLostWakeUp"),
     Broken("flush_leaves_no_note", "wait", "NoLostWakeUp"),
+    Broken("sender_trusts_its_look", "wait", "NoLostWakeUp"),
     Broken("look_forgets_what_is_held", "wait", "NoLostWakeUp"),
     Broken("step_decided_again", "wait", "TimedOutStays"),
     # The order of locks.

@@ -158,6 +158,28 @@ async def test_w2_the_timeout_and_the_signal_offer_the_job_once(alone: Base) -> 
     assert (await alone.claim_late(lane, worker)).jobs == []
 
 
+async def test_w2_a_signal_whose_job_goes_on_before_it_could_be_woken(alone: Base) -> None:
+    """Its sender has seen the job wait. Then an operator lets the job go on, which looks, finds nothing, and
+    waits once more, all before the sender commits. Found by reading: the sender left no note."""
+    lane, worker, job = await suspended(alone)
+    sender, slow = await alone.sessions(2)
+    await slow.begin()
+    await slow.run("LOCK TABLE windlass.signal IN SHARE MODE")
+    await sender.begin()
+    sending = asyncio.create_task(sender.value(OWN, job.id))
+    await alone.blocked(sender)
+    assert await alone.look.value("SELECT windlass.retry($1)", job.id) == "retried"
+    await slow.commit()
+    assert await sending == "delivered"
+    (again,) = (await alone.claim_late(lane, worker)).jobs
+    assert await ask(alone.look, worker, again) == "waits"
+    await alone.finish(worker, [again], Kind.SNOOZE, delay=3600)
+    await alone.look.run(LOOK)
+    await sender.commit()
+    await alone.look.run(LOOK)
+    assert await goes_on(alone, lane, worker) == "answered"
+
+
 async def test_w2_a_cancel_that_is_rolled_back_does_not_swallow_the_signal(alone: Base) -> None:
     lane, worker, job = await suspended(alone)
     (steering,) = await alone.sessions(1)

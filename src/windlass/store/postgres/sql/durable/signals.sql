@@ -71,7 +71,8 @@ BEGIN
     INSERT INTO windlass.signal (job, no, at, name, value)
     VALUES (p_job, nextval('windlass.signal_no'), windlass.now(), p_name, p_value::json);
     IF NOT (p_own AND v_waits AND current_setting('transaction_isolation') = 'read committed'
-            AND windlass.wake_waiting(ARRAY[p_job]) = '{}') THEN
+            AND (windlass.wake_waiting(ARRAY[p_job])).woken = ARRAY[p_job]) THEN
+        -- Also where it was seen to wait and has gone on since: it may wait again before this commits.
         INSERT INTO windlass.signal_note (no, job) VALUES (nextval('windlass.signal_no'), p_job);
         PERFORM windlass.wake('+');
     END IF;
@@ -182,42 +183,42 @@ END $$;
 
 -- ==== Waking ====
 
--- Offers those of some jobs that wait for a signal which is there. Returns those that somebody else holds.
+-- Offers those of some jobs that wait for a signal which is there. woken: which these are. held: those that
+-- somebody else holds.
 -- Callers: send_signal, deliver_signals. May call: worker. Lock: their rows, without waiting; those of
 -- offer.
-CREATE OR REPLACE FUNCTION windlass.wake_waiting(p_jobs bigint[]) RETURNS bigint[]
+CREATE OR REPLACE FUNCTION windlass.wake_waiting(p_jobs bigint[], OUT woken bigint[], OUT held bigint[])
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
-    v_due   bigint[];
-    v_mine  bigint[];
     v_out   tid[];
     v_aside boolean;
 BEGIN
-    v_due := ARRAY(SELECT d.id FROM windlass.deferred d
-                    WHERE d.id = ANY (p_jobs) AND d.suspended IS NOT NULL
-                      AND EXISTS (SELECT FROM windlass.wait w
-                                    JOIN windlass.signal g ON g.job = w.job AND g.name = w.signal
-                                   WHERE w.job = d.id AND w.claim = d.suspended OFFSET 0));
-    IF v_due = '{}' THEN
-        RETURN v_due;
+    woken := '{}';
+    held := ARRAY(SELECT d.id FROM windlass.deferred d
+                   WHERE d.id = ANY (p_jobs) AND d.suspended IS NOT NULL
+                     AND EXISTS (SELECT FROM windlass.wait w
+                                   JOIN windlass.signal g ON g.job = w.job AND g.name = w.signal
+                                  WHERE w.job = d.id AND w.claim = d.suspended OFFSET 0));
+    IF held = '{}' THEN
+        RETURN;
     END IF;
-    v_mine := ARRAY(SELECT d.id FROM windlass.deferred d
-                     WHERE d.id = ANY (v_due) AND d.suspended IS NOT NULL FOR UPDATE SKIP LOCKED);
+    woken := ARRAY(SELECT d.id FROM windlass.deferred d
+                    WHERE d.id = ANY (held) AND d.suspended IS NOT NULL FOR UPDATE SKIP LOCKED);
     SELECT array_agg(x.place) INTO v_out
       FROM (SELECT array_agg(d.place ORDER BY d.id) AS places
               FROM (SELECT y.ctid AS place, y.id, y.queue, y.priority FROM windlass.deferred y
-                     WHERE y.id = ANY (v_mine) AND y.replaces IS NULL OFFSET 0) AS d
+                     WHERE y.id = ANY (woken) AND y.replaces IS NULL OFFSET 0) AS d
              GROUP BY d.queue, d.priority
             HAVING windlass.lane_for(d.queue, d.priority) IS NOT NULL) AS g
      CROSS JOIN LATERAL unnest(g.places) AS x (place);
     v_aside := windlass.offer_deferred(coalesce(v_out, '{}'));
     -- A lane has to be declared for the others: they are due now, with a new xid, as in serve_after.
     UPDATE windlass.deferred d SET run_at = windlass.now(), xid = pg_current_xact_id(), suspended = NULL
-     WHERE d.id = ANY (v_mine);
+     WHERE d.id = ANY (woken);
     IF FOUND OR v_aside THEN
         PERFORM windlass.wake('+');
     END IF;
-    RETURN ARRAY(SELECT j FROM unnest(v_due) AS j WHERE j <> ALL (v_mine));
+    held := ARRAY(SELECT j FROM unnest(held) AS j WHERE j <> ALL (woken));
 END $$;
 
 -- One bounded step: looks at the oldest notes, and wakes their jobs where a signal is there. Returns how
@@ -239,7 +240,7 @@ BEGIN
     IF v_notes IS NULL THEN
         RETURN 0;
     END IF;
-    v_left := windlass.wake_waiting(v_jobs);
+    v_left := (windlass.wake_waiting(v_jobs)).held;
     DELETE FROM windlass.signal_note n WHERE n.no = ANY (v_notes);
     INSERT INTO windlass.signal_note (no, job)
     SELECT nextval('windlass.signal_no'), j FROM unnest(v_left) AS j;
