@@ -5,10 +5,11 @@ import asyncio
 import pytest
 
 from tests.conformance.conftest import SETTINGS
+from tests.conformance.gate_kit import take
 from tests.conformance.kit import Rig, failure
 from windlass.core.states import Kind, State
 from windlass.errors import ClaimLost, WorkerLost
-from windlass.store.records import ClaimedJob, Step
+from windlass.store.records import ClaimedJob, Outcome, Room, Step, Wait
 
 
 async def test_w1_a_step_is_written_once_and_stands(rig: Rig) -> None:
@@ -107,6 +108,38 @@ async def test_w1_a_run_can_tell_that_it_is_not_the_first(rig: Rig, kind: Kind) 
     assert again.attempt > 1 or again.ready_at != again.enqueued_at
 
 
+@pytest.mark.parametrize("at_once", [True, False])
+@pytest.mark.parametrize("how", ["released", "snoozed", "signalled"])
+async def test_w1_so_can_one_that_waits_for_its_key_again(rig: Rig, how: str, at_once: bool) -> None:
+    """[F3] Of several that were handed over at once it had begun, and goes back to its waiting list with the
+    others. Found by reading: it looked like one that nobody had begun, and did its steps again."""
+    worker = await rig.worker()
+    ids = await rig.add(*(["t"] * 4), concurrency_key="k")
+    finished = await rig.flush(
+        worker,
+        [Outcome(job=job) for job in await take(rig, worker)],
+        Room({"default": 10}, runs={"default": 3}),
+    )
+    run = [job for claim in finished.claims for job in claim.jobs]
+    assert [job.id for job in run] == ids[1:]
+    await rig.store.save_step(worker, run[0], Step(name="plan", result="7"))
+    if how == "signalled":
+        wait = Wait(name="wait:go", signal="go")
+        assert (await rig.store.wait_for_signal(worker, run[0], wait)).step is None
+        await rig.store.signal(run[0].id, "go", "1")
+    kind = Kind.RELEASED if how == "released" else Kind.SNOOZE
+    begun = Outcome(job=run[0], kind=kind, began=True, delay=3600.0 if how == "signalled" else 0.0)
+    rest = [Outcome(job=job, kind=Kind.RELEASED) for job in run[1:]]
+    for outcomes in ([begun, *rest],) if at_once else ([begun], rest):
+        await rig.flush(worker, outcomes)
+    seen: dict[int, bool] = {}
+    while jobs := await take(rig, worker):
+        seen |= {job.id: (job.attempt, job.deaths, job.ready_at) == (1, 0, job.enqueued_at) for job in jobs}
+        await rig.finish(worker, jobs)
+    assert seen.keys() == {*ids[1:]}
+    assert not seen[run[0].id], "its run would not look for steps"
+
+
 async def test_w1_of_a_dead_worker_too(rig: Rig) -> None:
     worker, other = await rig.worker(), await rig.worker()
     (id,) = await rig.add("t")
@@ -157,6 +190,22 @@ async def test_w1_steps_go_with_a_job_that_is_deleted(rig: Rig, state: State) ->
     gone = state is not State.RUNNING
     assert answers == {id: "deleted" if gone else "requested"}
     assert len(await rig.store.steps(id)) == (0 if gone else 1)
+
+
+async def test_w1_steps_go_with_many_jobs_that_are_deleted(rig: Rig) -> None:
+    """Found by reading: those of jobs deleted in one call stayed for as long as the retention."""
+    worker = await rig.worker()
+    ids = await rig.add(*"tttt")
+    jobs = await rig.claim(worker)
+    for job in jobs:
+        await rig.store.save_step(worker, job, Step(name="plan", result="7"))
+    ready, asleep, dead, over = jobs
+    await rig.finish(worker, ready, Kind.RETRY, delay=0)
+    await rig.finish(worker, asleep, Kind.SNOOZE, delay=60)
+    await rig.finish(worker, dead, Kind.DEAD, error=failure())
+    await rig.finish(worker, over)
+    assert await rig.store.delete(ids) == dict.fromkeys(ids, "deleted")
+    assert [await rig.store.steps(id) for id in ids] == [[]] * 4
 
 
 async def test_w2_a_sleeper_outlives_every_turn_of_the_logs_and_the_others_leave_nothing(rig: Rig) -> None:

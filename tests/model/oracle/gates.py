@@ -241,7 +241,7 @@ def waits_again(tables: Tables, job: Job, now: float, *, at_once: bool) -> bool:
     del job.passes[name]
     gateway.passes.remove(job)
     wait_at(tables, job, name)
-    job.line_place = place
+    job.line_place, job.since = place, now
     gateway.line.sort(key=lambda other: math.inf if other.line_place is None else other.line_place)
     if not keeps(name):
         let_in(tables, name, now)

@@ -133,14 +133,15 @@ def enter(tx: Transaction, lane: Lane, pos: int, job: int) -> None:
 
 def _waits_again(tx: Transaction, row: Row, *, at_once: bool) -> bool:
     """Whether a job whose attempt is over was one of a run, and has given back its pass to wait at the place
-    that it had, as if it had never left [F3] [F6]."""
+    that it had, as if it had never left [F3] [F6]. It is ready from now on: by that the next run knows that
+    it is not the first, and looks for steps [W1]."""
     found = tx.one(_SQL["run_of"], (row.id,))
     if found is None or not waits_again(found[0], is_first=not found[2], at_once=at_once):
         return False
     gate, place, _ = found
     _leave(tx, row)
     tx.gates.call_back(row.id, gate)
-    _join_list(tx, row, gate, row.touched_at, place=place)
+    _join_list(tx, row, gate, tx.now, place=place)
     return True
 
 

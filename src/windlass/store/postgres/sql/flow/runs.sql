@@ -174,7 +174,8 @@ END $$;
 
 -- Puts one job back into the waiting list whose pass it has, at its turn.
 -- Callers: rejoin_list, break_runs. May call: worker. Lock: the rows it writes. Its turn stays: draw_turn
--- must know, which would give it the one of this commit.
+-- must know, which would give it the one of this commit. It is ready from now on, like any job whose attempt
+-- is over: by that the next run knows that it is not the first, and looks for steps [W1].
 CREATE OR REPLACE FUNCTION windlass.put_back(
     p windlass.pass, p_ready windlass.ready, p_attempt int, p_deaths int) RETURNS void
 LANGUAGE plpgsql AS $$
@@ -186,7 +187,7 @@ BEGIN
     PERFORM windlass.move_marks(ARRAY[p.gate], -1);
     INSERT INTO windlass.held (id, turn, since, enqueued_at, queue, priority, attempt, deaths, gate, need,
                                task, payload, options)
-    SELECT p.job, p.turn, p_ready.offered_at, windlass.enqueued_of(p_ready), l.queue, l.priority, p_attempt,
+    SELECT p.job, p.turn, windlass.now(), windlass.enqueued_of(p_ready), l.queue, l.priority, p_attempt,
            p_deaths, p.gate, p.need, p_ready.task, p_ready.payload,
            windlass.unknown_since(p_ready.options, false)
       FROM windlass.lane l WHERE l.id = p_ready.lane;
