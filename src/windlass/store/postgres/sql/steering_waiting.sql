@@ -58,6 +58,7 @@ BEGIN
     PERFORM windlass.require_read_committed();
     v_ids := ARRAY(SELECT d.id FROM windlass.dead d WHERE d.id = ANY (p_jobs) FOR UPDATE SKIP LOCKED);
     DELETE FROM windlass.dead d WHERE d.id = ANY (v_ids);
+    PERFORM windlass.drop_steps(v_ids);
     RETURN v_ids;
 END $$;
 
@@ -79,6 +80,7 @@ BEGIN
             v_jobs := v_jobs || v_job;
         END IF;
     END LOOP;
+    PERFORM windlass.drop_steps(v_jobs);
     RETURN v_jobs;
 END $$;
 
@@ -274,6 +276,9 @@ BEGIN
     END LOOP;
     v_late := ARRAY(SELECT u.id FROM unnest(v_rows) AS u);
     PERFORM windlass.settle(v_late, NULL, NULL, windlass.shown_as(p_kind, NULL, NULL));
+    IF p_kind = 'deleted' THEN
+        PERFORM windlass.drop_steps(v_late);
+    END IF;
     RETURN v_late;
 END $$;
 
@@ -297,6 +302,9 @@ BEGIN
         RETURN '{}';
     END IF;
     PERFORM windlass.settle(v_jobs, NULL, NULL, windlass.shown_as(p_kind, NULL, NULL));
+    IF p_kind = 'deleted' THEN
+        PERFORM windlass.drop_steps(v_jobs);
+    END IF;
     RETURN v_jobs;
 END $$;
 

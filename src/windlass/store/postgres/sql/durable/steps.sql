@@ -47,7 +47,7 @@ END $$;
 -- ==== Forgetting ====
 
 -- Removes the steps of jobs that are gone, and what they wait for; returns how many steps.
--- Callers: delete, expire_steps. May call: worker. Lock: the rows, which nobody else changes.
+-- Callers: delete, delete_dead, delete_ended, end_in_lane, end_aside, expire_steps. May call: worker. Lock: the rows, which nobody else changes.
 CREATE OR REPLACE FUNCTION windlass.drop_steps(p_jobs bigint[]) RETURNS int
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
