@@ -36,6 +36,7 @@ from windlass.store.records import (
     PartPlan,
     Plan,
     QueueRecord,
+    Step,
     Wait,
     WorkerInfo,
 )
@@ -61,6 +62,12 @@ def bare(queue: QueueRecord) -> QueueRecord:
 def whole(budget: BudgetRecord) -> BudgetRecord:
     """A budget with its whole tokens: of the rest each side has as much as its clock says."""
     return msgspec.structs.replace(budget, tokens=math.floor(budget.tokens))
+
+
+def shown(step: Step) -> Answer:
+    """A step, with its time in steps of the clock: the two sides are moments apart."""
+    left = None if step.left is None else math.floor(step.left / STEP)
+    return step.name, step.result, step.code, step.attempt, left
 
 
 def name_of(job: JobRecord | ClaimedJob | NewJob) -> str:
@@ -233,6 +240,15 @@ class Side:
         wait = Wait(name=f"wait:{signal}#{no}", signal=signal, timeout=timeout)
         step = (await self.store.wait_for_signal(worker, self.claimed[worker, label], wait)).step
         return "waits" if step is None else (step.code, step.result)
+
+    async def do_step(
+        self, worker: int, label: str, name: str, value: str, sleep: float | None, attempt: int
+    ) -> Answer:
+        step = Step(name=name, result=value, code="c", attempt=attempt, sleep=sleep)
+        return shown(await self.store.save_step(worker, self.claimed[worker, label], step))
+
+    async def steps(self, label: str) -> Answer:
+        return [shown(step) for step in await self.store.steps(self.ids[label])]
 
     async def signal(self, label: str, name: str, value: str) -> Answer:
         return await self.store.signal(self.ids[label], name, value)

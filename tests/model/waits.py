@@ -1,4 +1,4 @@
-"""Jobs that wait for signals [W2]."""
+"""Jobs of several steps [W1], which sleep and wait for signals [W2]."""
 
 from hypothesis import strategies as st
 
@@ -8,10 +8,30 @@ from tests.model.steps import Draw, action
 from windlass.core.states import Kind
 
 SIGNALS = st.sampled_from(["go", "stop"])
+STEPS = st.sampled_from(["plan", "act", "sleep"])
 
 
 class Waits(Edges):
-    """Handlers that wait, and those who send them what they wait for."""
+    """Handlers that keep what they have done, sleep and wait, and those who send them what they wait for."""
+
+    @action(6, lambda machine: machine.model.claimed, theme="edges")
+    def do_step(self, data: Draw) -> None:
+        """For a job it runs, or did once; a sleep puts its job off, mostly."""
+        worker, label = data.draw(st.sampled_from(sorted(self.model.claimed)), label="claim")
+        name, attempt = data.draw(STEPS, label="name"), data.draw(st.integers(1, 2), label="attempt")
+        sleeps = name == "sleep"
+        delay = self.delay(data.draw(st.integers(1, 4), label="steps")) if sleeps else None
+        answer = self.both("do_step", worker, label, name, str(next(self.numbers)), delay, attempt)
+        runs = isinstance(answer, tuple) and label in self.known.get(worker, ())
+        if sleeps and delay is not None and runs and data.draw(st.integers(0, 3)):
+            snooze = [End(label, Kind.SNOOZE, delay, False)]
+            self.both("finish", worker, next(self.flushes[worker]), snooze)
+            self.known[worker].remove(label)
+
+    @action(2, lambda machine: machine.model.ids, theme="edges")
+    def list_steps(self, data: Draw) -> None:
+        """Of a job in whatever state, or gone."""
+        self.both("steps", data.draw(st.sampled_from(sorted(self.model.ids)), label="job"))
 
     @action(6, lambda machine: machine.model.claimed, theme="edges")
     def ask(self, data: Draw) -> None:
