@@ -266,7 +266,7 @@ MEASURES: Final = (
     _counted("claims", "Claims that found jobs.", "claims"),
     _counted("claimed_jobs", "Jobs in those claims.", "claimed"),
     _counted("empty_claims", "Claims that found no jobs.", "empty"),
-    _counted("refused_writes", "Outcomes refused by the fence: their worker had lost the claim.", "refused"),
+    _counted("refused_writes", "Writes refused by the fence: their worker had lost the claim.", "refused"),
     _counted("rescued_jobs", "Jobs taken back from dead workers.", "rescued"),
     _counted("lost_workers", "Workers that died without retiring.", "lost"),
     _counted(

@@ -2,12 +2,13 @@
 told, once; and one whose steps are others after a deploy. What a step does is written down, and the step in
 the middle works in a transaction of the store's own database."""
 
+import asyncio
 import os
 import signal
 from pathlib import Path
 from typing import Any, Final
 
-from tests.chaos.workers.jobs import LEDGER, QUEUE, Run
+from tests.chaos.workers.jobs import LEDGER, QUEUE, Run, opened
 from windlass import Context, Retry, Windlass
 
 app = Windlass()
@@ -94,3 +95,46 @@ async def deployed(ctx: Context, way: str) -> int:
     run.note("priced")
     await ctx.sleep("1.5s")
     return price
+
+
+LATE: Final = ("step", "transaction", "emit", "sleep", "wait")
+"""What a run may try when its worker has lost its lease."""
+
+
+@app.task(name="late", queue=QUEUE, retry=Retry(1))
+async def late(ctx: Context, way: str, gate: str) -> str:
+    """A step, and once the gate is open another write; what becomes of that is written down."""
+    run = Run(ctx)
+
+    async def plan() -> int:
+        return ctx.fence
+
+    async def act(connection: Any = None) -> int:
+        if hasattr(connection, "fetchrow"):
+            await connection.execute("INSERT INTO paid VALUES ($1)", ctx.id)
+        elif connection is not None:
+            connection.execute("INSERT INTO paid VALUES (?)", (ctx.id,))
+        return ctx.fence
+
+    await ctx.step("plan", plan)
+    await ctx.emit("planned")
+    run.note("start")
+    await opened(gate)
+    try:
+        match way:
+            case "step" | "transaction":
+                await ctx.step("act", act, transaction=way == "transaction")
+            case "emit":
+                while True:  # it is refused when it is written, and so is whatever comes after that
+                    await ctx.emit("acted")
+                    if ctx.deaths:
+                        break
+                    await asyncio.sleep(0.02)
+            case "sleep":
+                await ctx.sleep("1h")
+            case _:
+                await ctx.wait("go", timeout="1h")
+    except (Exception, asyncio.CancelledError) as error:
+        run.note("refused", type(error).__name__)
+        raise
+    return way

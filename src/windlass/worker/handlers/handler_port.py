@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from time import monotonic
 from typing import Any, Final, Literal, TypeVar
 
@@ -113,7 +113,7 @@ class HandlerPort:
     ) -> AbstractAsyncContextManager[Any]:
         """A transaction that makes a checkpoint together with the handler's own data."""
         inner = self._store.saving(self.worker, job, lambda: self._sealed(job, checkpoint()))
-        return self._emitter.hold_up(job, inner)
+        return self._emitter.hold_up(job, self._counted(job, inner))
 
     async def save_step(self, job: ClaimedJob, step: Step) -> Step:
         """Write a step, after what it emitted: no later attempt would emit that again [W3]. Raises WorkerLost
@@ -130,7 +130,7 @@ class HandlerPort:
     def saving_step(self, job: ClaimedJob, step: Callable[[], Step]) -> AbstractAsyncContextManager[Any]:
         """A transaction in which a step is done together with the handler's own data."""
         inner = self._store.saving_step(self.worker, job, lambda: self._sealed_step(job, step()))
-        return self._emitter.hold_up(job, inner)
+        return self._emitter.hold_up(job, self._counted(job, inner))
 
     async def steps(self, job: ClaimedJob) -> list[Step]:
         """The steps that the job has behind it."""
@@ -230,7 +230,21 @@ class HandlerPort:
             result = seal(self._codec, ended.result, Purpose("result", job.task))
             return msgspec.structs.replace(ended, result=result)
 
-        return self._store.transaction(self.worker, self._log.next_number(), sealed)
+        return self._counted(job, self._store.transaction(self.worker, self._log.next_number(), sealed))
+
+    @asynccontextmanager
+    async def _counted(self, job: ClaimedJob, inner: AbstractAsyncContextManager[Any]) -> AsyncIterator[Any]:
+        """A transaction of the handler's own; where the store refuses it, that is counted."""
+        inside = False
+        try:
+            async with inner as connection:
+                inside = True
+                yield connection
+                inside = False
+        except (ClaimLost, WorkerLost):
+            if not inside:
+                self._log.refuse(job)
+            raise
 
     def _sealed(self, job: ClaimedJob, checkpoint: Checkpoint) -> Checkpoint:
         if self._codec is None or checkpoint.data == NULL:

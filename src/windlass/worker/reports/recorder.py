@@ -92,7 +92,9 @@ class Recorder:
     def refused(self, job: ClaimedJob) -> None:
         """A write for this job was refused: it is another's by now [C5]."""
         self.count("refused", queue=job.queue, task=job.task)
-        self.note("refused", "a checkpoint arrived too late: the job belonged to another worker", job=job)
+        self.note(
+            "refused", "a write of its handler arrived too late: the job belonged to another worker", job=job
+        )
 
     def _notable(
         self,
