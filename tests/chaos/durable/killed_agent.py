@@ -54,4 +54,4 @@ async def emit(ctx: Context, value: Any) -> None:
 
 
 Context.step = step  # type: ignore[method-assign]
-Context.emit = emit  # type: ignore[method-assign]
+Context.emit = emit  # type: ignore[method-assign, assignment]

@@ -1,12 +1,10 @@
-"""[fault 2] [C5] [W1] [W2] [W3] Workers are stopped past their lease in the middle of a job of several steps. When
-they go on, they write a step, emit, sleep and wait as if nothing had happened: each is refused and counted,
-and what the next run has written stands."""
+"""[fault 2] [C5] [W1] [W2] [W3] Workers are stopped past their lease in the middle of a job of several steps.
+When they go on, they write a step, emit, sleep and wait as if nothing had happened: each is refused and
+counted, and what the next run has written stands."""
 
 import os
 import signal
 from typing import Any
-
-import pytest
 
 from tests.chaos.durable.test_kills import executed, paid
 from tests.chaos.durable.workflows import LATE, TABLE

@@ -74,14 +74,34 @@ async def price_in_cents(run: Run) -> int:
     return 100
 
 
+async def discount(run: Run) -> int:
+    """A step of the first release alone."""
+    run.effect("discount")
+    return -1
+
+
+async def tax(run: Run) -> int:
+    """One of the second release alone, before or behind what was done."""
+    run.effect("tax")
+    return 19
+
+
 @app.task(name="deployed", queue=QUEUE, retry=Retry(1))
 async def deployed(ctx: Context, way: str) -> int:
     """A step, and a sleep over which a deploy comes."""
     run = Run(ctx)
     if os.environ[RELEASE] == "1":
+        if way == "removed":
+            await ctx.step("discount", discount, run)
         price = await ctx.step("price", price_in_euros, run)
     else:
         match way:
+            case "added":
+                price = await ctx.step("price", price_in_euros, run) + await ctx.step("tax", tax, run)
+            case "reordered":
+                price = await ctx.step("tax", tax, run) + await ctx.step("price", price_in_euros, run)
+            case "removed":
+                price = await ctx.step("price", price_in_euros, run)
             case "renamed":
                 price = await ctx.step("cost", price_in_euros, run, was="price")
             case "accepted":
