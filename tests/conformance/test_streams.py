@@ -64,6 +64,18 @@ async def test_w3_what_is_sent_again_is_written_once(rig: Rig) -> None:
     assert values(await read(rig, id)) == ["a", "b", "c"]
 
 
+async def test_w3_a_run_goes_on_behind_what_it_was_told(rig: Rig) -> None:
+    """[S3] Where the server has lost that since. A reader who has seen it misses nothing that follows."""
+    worker = await rig.worker()
+    (id,) = await rig.add("t")
+    job = await rig.run(worker, id)
+    assert await emit(rig, worker, job, None, "a", "b") == 2
+    assert await emit(rig, worker, job, 4, "c") == 5
+    assert await emit(rig, worker, job, 4, "c") == 5
+    assert values(await read(rig, id, 4)) == ["c"]
+    assert values(await read(rig, id)) == ["a", "b", "c"]
+
+
 @pytest.mark.parametrize("kind", [Kind.RETRY, Kind.SNOOZE, Kind.RELEASED])
 async def test_w3_the_next_attempt_goes_on_where_the_last_one_stopped(rig: Rig, kind: Kind) -> None:
     worker, other = await rig.worker(), await rig.worker()

@@ -50,7 +50,8 @@ class StreamEvent(msgspec.Struct, frozen=True, kw_only=True):
     value: Any
     """The text or the JSON value that the handler gave."""
     gone: int = 0
-    """How many events right before it are gone: the stream was too long to be kept as a whole."""
+    """How many events right before it are gone: the stream was too long to be kept as a whole,
+    or the server has lost them in a crash."""
 
 
 class Events:

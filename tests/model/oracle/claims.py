@@ -347,6 +347,7 @@ class Claims(Base):
         position, run = (last.position, last.run) if last else (0, 0)
         if emitter == claim if emits.after is None else position > emits.after:
             return position
+        position = max(position, emits.after or 0)
         end, attempt, at = position + emits.n, emits.job.attempt, self._clock()
         run += emitter != claim
         made = Emitted(position=end, n=emits.n, attempt=attempt, run=run, at=at, events=emits.events)

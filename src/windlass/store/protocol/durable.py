@@ -62,7 +62,8 @@ class Durable(Protocol):
         event of each; None: the worker does not hold the job under this claim, and nothing of it was written
         [C5]. Raises WorkerLost where it holds none. Sent again, the same emits change nothing.
 
-        A job's positions begin at 1 and have no gap. Of a stream that grows beyond `stream_limit` the oldest
+        A job's positions begin at 1 and have no gap, but where a server has lost what it acknowledged and
+        the run goes on: behind what it was told [S3]. Of a stream that grows beyond `stream_limit` the oldest
         are removed, in pieces. Those who wait in `wait_stream` for these jobs are woken [W3]."""
 
     async def wait_stream(self, job: int, after: int, timeout: float) -> records.StreamPage:

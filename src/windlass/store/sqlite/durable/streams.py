@@ -37,6 +37,7 @@ def _append(tx: Transaction, emits: Emits) -> int:
     last, claim, run = tx.one(_SQL["last"], (job.id,)) or (0, None, 0)
     if claim == job.claim if emits.after is None else last > emits.after:
         return int(last)  # it was sent before
+    last = max(last, emits.after or 0)  # what a file has lost since, readers have seen
     end: int = last + emits.n
     run += claim != job.claim
     tx.run(_SQL["append"], (job.id, end, job.claim, tx.now, emits.n, run, job.attempt, emits.events))

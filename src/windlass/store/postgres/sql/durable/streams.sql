@@ -43,6 +43,8 @@ BEGIN
             v_found := v_found || v_last;
             CONTINUE;
         END IF;
+        -- A server that has lost what it acknowledged gives no position of it to a run that goes on.
+        v_last := greatest(v_last, p_afters[i]);
         v_end := v_last + p_ns[i];
         -- Where the same was sent before and is still being written, this waits for it and writes nothing.
         INSERT INTO windlass.stream (job, position, claim, at, n, run, attempt, events)
