@@ -1,5 +1,5 @@
-"""Signals against timeouts, suspensions and each other, all at once [W2]: each is taken once, none is lost, and
-what a wait has become stands."""
+"""Signals against timeouts, suspensions and each other, all at once [W2]: each is taken once, none is lost,
+and what a wait has become stands."""
 
 import asyncio
 from collections import Counter

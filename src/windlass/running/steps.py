@@ -47,6 +47,9 @@ HANDED_ON: Final = 5
 """Turns of the loop after the end of a step in which code behind it, in a gather say, begins the next one."""
 WAIT: Final = "wait:"
 """Begins the names of steps that are waits, so that a step and a signal may be called alike."""
+HANDED: Final = "#results"
+"""The step that keeps what a job was handed by others, so that a job which sleeps or waits for longer than
+results are kept goes on with it."""
 IN_PLACE: Final = 1.0
 """Seconds of a sleep that a run waits for itself: to put a job off and to take it up again costs more."""
 
@@ -163,10 +166,28 @@ class Steps:
         self._sleeps: dict[str, float] = {}
         """The sleeps under way, and when they are over, by the monotonic clock."""
         self._refusal: BaseException | None = None
+        self._handed: str | None = None
+        """The results of others that this run was handed, until they are kept."""
 
     def refuse(self, why: BaseException) -> None:
         """No more steps: whoever asks for one is told this."""
         self._refusal = why
+
+    def hand(self, results: str) -> None:
+        """What the job is handed by others, as JSON text."""
+        self._handed = results
+
+    async def handed(self) -> str | None:
+        """The same, as an earlier run has kept it."""
+        found = (await self._load()).get(HANDED)
+        return None if found is None else found.result
+
+    async def _put_off(self, left: float) -> float:
+        """The run ends if it must wait for so long: what it was handed may be gone when the job goes on."""
+        if left > IN_PLACE and self._handed is not None:
+            await self.keep(Step(name=HANDED, result=self._handed, attempt=self._job.attempt))
+            self._handed = None
+        return left
 
     def numbered(self, name: str) -> str:
         """The name of the next step that is called so. From any thread, in the order of the calls."""
@@ -270,6 +291,7 @@ class Steps:
         """Begin a sleep, or find it; the seconds that are left of it."""
         found = (await self._load()).get(name)
         if found is None:
+            await self._put_off(delay)
             found = await self.keep(Step(name=name, attempt=self._job.attempt, sleep=min(delay, MAX_DELAY)))
             return max(found.left or 0.0, 0.0)
         if found.left is None:
@@ -320,7 +342,7 @@ class Steps:
         )
         answer = await self._port.wait_for_signal(self._job, asked)
         if answer.step is None:
-            return MAX_DELAY if answer.left is None else max(answer.left, 0.0)
+            return await self._put_off(MAX_DELAY if answer.left is None else max(answer.left, 0.0))
         (await self._load())[name] = answer.step
         return answer.step
 

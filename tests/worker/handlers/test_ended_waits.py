@@ -1,4 +1,4 @@
-"""Jobs that are cancelled and deleted while they sleep and while they wait, by Python, SQL and HTTP [O5] [W2]:
+"""Jobs that are cancelled and deleted while they sleep and while they wait, by Python, SQL, HTTP [O5] [W2]:
 what becomes of their steps, signals, unique keys and of those that come after them."""
 
 import asyncio

@@ -1,8 +1,11 @@
-"""The payload of a job that is handed the results of others [W4], read once when its run starts."""
+"""The payload of a job that is handed the results of others [W4], read when its run starts: from those jobs,
+and after a sleep or a wait from the step that has kept them, since the jobs may be gone by then."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
+
+import msgspec
 
 from windlass.core.states import State
 from windlass.errors import InvalidArguments
@@ -12,12 +15,18 @@ from windlass.store.records import ClaimedJob, KeptResult
 from windlass.tasks.payload import fill_in
 from windlass.tasks.task import RegisteredTask
 
+_KEPT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
 
 async def handed_payload(task: RegisteredTask[..., Any], job: ClaimedJob, context: Context) -> str:
     """The arguments of a run as JSON text, results of other jobs among them.
 
     Raises Dead where a result is gone: no further attempt would find it. Raises InvalidArguments where one
     does not fit, and says of which jobs there is none."""
+    may_wait = task.signature.context is not None
+    kept = await context._durable.handed() if may_wait else None
+    if kept is not None:
+        return fill_in(task.unsealed(job.payload), _texts(kept))
     wanted = job.options.results
     ids = list(dict.fromkeys(id for each in wanted.values() for id in _ids(each)))
     assert context._port is not None
@@ -37,7 +46,14 @@ async def handed_payload(task: RegisteredTask[..., Any], job: ClaimedJob, contex
         task.signature.decode(text)
     except InvalidArguments as error:
         raise InvalidArguments(f"{error}{_without(found)}") from error
+    if may_wait:
+        raw = {key: msgspec.Raw(each.encode()) for key, each in arguments.items()}
+        context._durable.hand(msgspec.json.encode(raw).decode())
     return text
+
+
+def _texts(kept: str) -> dict[str, str]:
+    return {key: bytes(each).decode() for key, each in _KEPT.decode(kept).items()}
 
 
 def _ids(each: int | tuple[int, ...]) -> tuple[int, ...]:
