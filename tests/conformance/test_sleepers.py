@@ -1,4 +1,4 @@
-"""Ten thousand jobs wake at once [W2] [C2]: in bounded steps, each once, while others are enqueued and run."""
+"""Many jobs wake at once [W2] [C2]: in bounded steps, each once, while others are enqueued and run."""
 
 from tests.conformance.kit import Rig, job
 from windlass.core.states import Kind
