@@ -6,6 +6,7 @@ from tests.conformance.kit import Rig, job
 from windlass.core.retry import DeathPolicy
 from windlass.core.states import Kind, State
 from windlass.errors import AlreadyEnqueued
+from windlass.store.records import Step, Wait
 
 WAITING = [State.READY, State.SCHEDULED, State.RETRYING]
 ENDED = [State.SUCCEEDED, State.DEAD, State.CANCELLED]
@@ -53,6 +54,36 @@ async def test_an_enqueue_while_the_twin_runs_is_remembered(rig: Rig, policy: st
     assert (again.task, again.payload, again.attempt) == ("new", '{"v":2}', 1)
     await rig.finish(worker, again)
     assert await rig.claim(worker) == []
+
+
+@pytest.mark.parametrize("policy", ["skip", "replace"])
+@pytest.mark.parametrize("begun", ["sleeps", "waits", "was signalled", "retries"])
+async def test_a_twin_that_has_begun_and_is_put_off_is_one_that_runs(
+    rig: Rig, policy: str, begun: str
+) -> None:
+    """[E6] [W1] Its steps are not done again, so it would not see the edit; nor is it taken away half-way.
+    Found by reading: the edit was lost, or the job."""
+    worker = await rig.worker()
+    twin = (await rig.one(unique_key="k")).id
+    claimed = await rig.run(worker, twin)
+    if begun in ("sleeps", "retries"):
+        await rig.store.save_step(worker, claimed, Step(name="plan", result="7"))
+    else:
+        wait = Wait(name="wait:go", signal="go")
+        assert (await rig.store.wait_for_signal(worker, claimed, wait)).step is None
+    await rig.finish(worker, claimed, Kind.RETRY if begun == "retries" else Kind.SNOOZE, delay=60)
+    if begun == "was signalled":
+        assert await rig.store.signal(twin, "go", "1") == "delivered"
+    receipt = await rig.one("edit", unique_key="k", on_conflict=policy)
+    assert (receipt.id, receipt.status) == (twin, "rerun")
+    await rig.clock.advance(61)
+    await rig.store.promote()
+    again = await rig.run(worker, twin)
+    assert len(await rig.store.steps(twin)) == (begun in ("sleeps", "retries"))
+    await rig.finish(worker, again)
+    await rig.store.promote()
+    (edit,) = await rig.claim(worker)
+    assert edit.task == "edit"
 
 
 async def test_the_last_rerun_wins(rig: Rig) -> None:

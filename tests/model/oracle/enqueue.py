@@ -94,7 +94,8 @@ class Enqueueing(Base):
         if twin is None or key is None:
             job, status = tables.add(new, now)
             return Receipt(job.id, status)
-        if twin.state in (State.RUNNING, State.WAITING):  # a parent whose parts run has begun, too
+        # A parent whose parts run has begun, too, and so has what is put off half-way.
+        if twin.state in (State.RUNNING, State.WAITING) or twin.steps or twin.waits:
             tables.reruns[key] = new
             return Receipt(twin.id, "rerun")
         if new.on_conflict == "skip":

@@ -111,7 +111,8 @@ def _unique(tx: Transaction, new: NewJob, stood_for: dict[int, int | None]) -> R
         # A twin of this very call is taken back with it: name the job that holds the key then, if one does.
         holder = stood_for.get(twin.id, twin.id)
         raise AlreadyEnqueued(f"unique key {key!r} is held by an unfinished job", holder)
-    begun = twin.state == WAITING  # a parent whose parts run
+    # A parent whose parts run, or a job that is put off half-way: what it has done it will not do again.
+    begun = twin.state == WAITING or tx.one(_SQL["has_begun"], (twin.id,)) is not None
     if begun or (twin.state in OFFERED and tx.lanes.numbered(twin.lane).runs(twin)):
         tx.run(_SQL["set_rerun"], (encode(new).decode(), key))
         return Receipt(twin.id, "rerun")

@@ -283,9 +283,12 @@ BEGIN
         RAISE EXCEPTION 'unique key % is held by job %', quote_literal(p_key), u.job USING ERRCODE = 'WL001',
             DETAIL = u.job::text, HINT = 'Wait until that job has ended, or use on_conflict skip or replace.';
     END IF;
-    -- A parent that waits for its parts has started, too.
+    -- A parent that waits for its parts has started, too, and so has a job that sleeps, waits for a signal or
+    -- is tried again with steps behind it: those are not done again, so it would not see an edit.
     v_running := EXISTS (SELECT FROM windlass.locate(u.job) l WHERE l.claim IS NOT NULL AND l.kind IS NULL)
-              OR EXISTS (SELECT FROM windlass.parent p WHERE p.id = u.job);
+              OR EXISTS (SELECT FROM windlass.parent p WHERE p.id = u.job)
+              OR EXISTS (SELECT FROM windlass.step s WHERE s.job = u.job)
+              OR EXISTS (SELECT FROM windlass.wait w WHERE w.job = u.job);
     IF v_running THEN
         UPDATE windlass.unique_key SET rerun = p_spec, touched = NULL WHERE key = p_key;
         status := 'rerun';

@@ -5,6 +5,10 @@
 -- :next_number  the newest insert is never removed, so numbers only grow
 SELECT number + n FROM windlass_insert ORDER BY number DESC LIMIT 1;
 
+-- :has_begun  and has steps, or waits for a signal
+SELECT 1 WHERE EXISTS (SELECT 1 FROM windlass_step WHERE job = ?1)
+            OR EXISTS (SELECT 1 FROM windlass_wait WHERE job = ?1);
+
 -- :insert_job
 INSERT INTO windlass_job
     (pos, lane, state, touched_at, enqueued_at, number, task, payload, options, run_at, fair_key, gate,
