@@ -158,3 +158,18 @@ async def late(ctx: Context, way: str, gate: str) -> str:
         run.note("refused", type(error).__name__)
         raise
     return way
+
+
+SIGNALS: Final = 4
+
+
+@app.task(name="hears", queue=QUEUE, retry=Retry(1))
+async def hears(ctx: Context) -> list[Any]:
+    """One signal after the other."""
+    run = Run(ctx)
+    run.note("start")
+    heard: list[Any] = []
+    for _ in range(SIGNALS):
+        heard.append(await ctx.wait("go", timeout="1h"))
+        run.effect(str(heard[-1]))
+    return heard
