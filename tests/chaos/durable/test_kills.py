@@ -61,8 +61,9 @@ async def test_a_kill_at_each_point_repeats_at_most_the_step_it_hit(scene: Scene
         assert ran == {name: 1 + (name == twice) for name in ("plan", "tell")}, point
         names = [step.name for step in await scene.store.steps(job)]
         assert names == ["plan", "pay", "sleep", "tell"], point
-        starts = len(scene.entries(job, "start"))
-        assert starts == 3, f"{point}: a run, one after the kill, one after the sleep"
+        # A run, one after the kill, one after the sleep; and another where the next kill came before the
+        # outcome of one of them was written.
+        assert 3 <= len(scene.entries(job, "start")) < 3 + len(points), point
 
 
 @sized("n, kills", (60, 3), (5_000, 100))

@@ -113,7 +113,7 @@ async def deployed(ctx: Context, way: str) -> int:
             case _:
                 price = await ctx.step("price", price_in_cents, run)
     run.note("priced")
-    await ctx.sleep("1.5s")
+    await ctx.sleep("2s")
     return price
 
 
