@@ -51,13 +51,26 @@ SendLook(s) ==
     /\ sent' = [sent EXCEPT ![s] = "waking"]
     /\ UNCHANGED <<state, runs, asked, notes, mine, late, step>>
 
+Answers(s) == \* s is the signal that ends the wait of a job whose row is held
+    IF step = "none" THEN step' = s /\ sent' = [sent EXCEPT ![s] = "taken"]
+    ELSE UNCHANGED <<step, sent>>
+
 SendWaking(s) ==
     /\ sent[s] = "waking"
     /\ IF state = "suspended"
-       THEN sent' = [sent EXCEPT ![s] = "there"] /\ state' = "ready"
+       THEN /\ state' = "ready"
+            /\ Answers(s) \/ (sent' = [sent EXCEPT ![s] = "there"] /\ UNCHANGED step)
        ELSE /\ sent' = [sent EXCEPT ![s] = IF Broken = "sender_trusts_its_look" THEN "quiet" ELSE "open"]
-            /\ UNCHANGED state
-    /\ UNCHANGED <<runs, asked, notes, mine, late, step>>
+            /\ UNCHANGED <<state, step>>
+    /\ UNCHANGED <<runs, asked, notes, mine, late>>
+
+(* Mostly it sees and holds the job at once, and ends its wait.                *)
+SendAnswering(s) ==
+    /\ sent[s] = "idle" /\ There = {}
+    /\ \/ state = "suspended" /\ Answers(s) /\ state' = "ready"
+       \/ /\ Broken = "sender_answers_a_run" /\ state = "running" /\ asked
+          /\ step' = s /\ sent' = [sent EXCEPT ![s] = "taken"] /\ UNCHANGED state
+    /\ UNCHANGED <<runs, asked, notes, mine, late>>
 
 SendQuietly(s) ==
     /\ sent[s] = "quiet"
@@ -109,11 +122,16 @@ Die ==
     /\ UNCHANGED <<runs, asked, sent, notes, late, step>>
 
 (* --------------------------------- the looks ------------------------------- *)
+(* A look that finds somebody at the signal wakes the job, which asks for it.  *)
 Look ==
     /\ notes = 1
     /\ notes' = IF state = "held" /\ There # {} /\ Broken # "look_forgets_what_is_held" THEN 1 ELSE 0
-    /\ state' = IF state = "suspended" /\ There # {} THEN "ready" ELSE state
-    /\ UNCHANGED <<runs, asked, sent, mine, late, step>>
+    /\ IF state = "suspended" /\ There # {}
+       THEN /\ state' = "ready"
+            /\ \/ \E s \in There : Answers(s)
+               \/ UNCHANGED <<step, sent>>
+       ELSE UNCHANGED <<state, step, sent>>
+    /\ UNCHANGED <<runs, asked, mine, late>>
 
 (* ------------------------- timeout, cancel, and others --------------------- *)
 Pass ==
@@ -142,6 +160,7 @@ LetGo ==
 
 Next ==
     \/ \E s \in Senders : Send(s) \/ SendCommit(s) \/ SendLook(s) \/ SendWaking(s)
+                         \/ SendAnswering(s)
                          \/ SendQuietly(s) \/ SendRollback(s)
     \/ Begin \/ Ask \/ FlushOpen \/ FlushCommit \/ Die \/ Look \/ Pass \/ Promote \/ Steer
     \/ Hold \/ LetGo
@@ -149,8 +168,10 @@ Next ==
 Spec == Init /\ [][Next]_vars
 
 (* ------------------------------ the invariants ----------------------------- *)
-(* A job that waits although its signal is there has a note: it will be woken. *)
-NoLostWakeUp == state \in {"suspended", "held"} /\ There # {} => notes = 1
+(* A job that waits although its signal is there, or its wait is over, has a   *)
+(* note: it will be woken.                                                     *)
+NoLostWakeUp ==
+    state \in {"suspended", "held"} /\ (There # {} \/ step # "none") => notes = 1
 
 (* The wait has taken one signal at most, and none that somebody else has.     *)
 TakenOnce == Cardinality({s \in Senders : sent[s] = "taken"}) <= 1

@@ -192,7 +192,9 @@ class Side:
         jobs = [job for claim in claims for job in claim.jobs]
         for job in jobs:
             self._know(job.id, self.label_of(job))
-            self.claimed[worker, self.label_of(job)] = job
+            self.claimed[worker, self.label_of(job)] = msgspec.structs.replace(job, known_steps=None)
+            if known := job.known_steps:
+                assert list(known.steps) == await self.store.steps(job.id), "a claim says other steps"
         return [
             (self.label_of(job), job.queue, job.priority, job.attempt, job.deaths, job.payload)
             for job in jobs

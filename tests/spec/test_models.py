@@ -78,6 +78,7 @@ VARIANTS = [
     Broken("sender_trusts_its_look", "wait", "NoLostWakeUp"),
     Broken("look_forgets_what_is_held", "wait", "NoLostWakeUp"),
     Broken("step_decided_again", "wait", "TimedOutStays"),
+    Broken("sender_answers_a_run", "wait", "NoLostWakeUp"),
     # The order of locks.
     Broken("adopt_waits", "locks", "NoRing", TWO_SESSIONS),
     Broken("adopt_takes_partitions", "locks", "NoRing", TWO_SESSIONS),

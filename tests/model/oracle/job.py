@@ -126,7 +126,8 @@ class Job:
 
     def claimed(self) -> ClaimedJob:
         """The job as its worker sees it."""
-        return ClaimedJob(**{name: getattr(self, name) for name in ClaimedJob.__struct_fields__})
+        names = (name for name in ClaimedJob.__struct_fields__ if name != "known_steps")
+        return ClaimedJob(**{name: getattr(self, name) for name in names})
 
     def suspend(self, claim: int, delay: float, now: float) -> float:
         """It is put off: for what it asked under this claim, and for how long [W2]."""

@@ -13,7 +13,7 @@ from windlass.store.records import SIGNAL, TIMEOUT, Awaited, ClaimedJob, Once, S
 
 
 class Signals(Claims):
-    """Signals are taken once, and a job is woken with the first one that it waits for."""
+    """Signals are taken once, and the first one that a job waits for ends its oldest wait and wakes it."""
 
     _number = 0
 
@@ -28,14 +28,15 @@ class Signals(Claims):
         signal_rules.check_kept(job, len(known.signals))
         if once is not None and self._tables.used.setdefault(once.token, once) is not once:
             raise signal_rules.used()
-        waits = (
-            known.state is State.SCHEDULED
-            and any(each.suspended and each.signal == name for each in known.waits.values())
-            and all(sent != name for sent, _ in known.signals)
-        )
-        known.signals.append((name, value))
-        if not waits:
+        waits = [each for each in known.waits.values() if each.suspended and each.signal == name]
+        if known.state is not State.SCHEDULED or not waits or any(sent == name for sent, _ in known.signals):
+            known.signals.append((name, value))
             return "kept"
+        oldest = min(waits, key=lambda wait: wait.number)
+        del known.waits[oldest.name]
+        known.steps[oldest.name] = Step(
+            name=oldest.name, result=value, code=SIGNAL, attempt=known.attempt, at=now
+        )
         self._tables.offer(known, now, turn=True)
         return "delivered"
 

@@ -6,44 +6,14 @@ import asyncpg
 import pytest
 
 from tests.stock import BOTH
-from tests.store.postgres.kit import Base, Isolation, Session
+from tests.store.postgres.kit import Base, Isolation
+from tests.store.postgres.waiting import LOOK, OWN, SEND, ask, begun, goes_on, suspended
 from windlass.core.states import Kind
-from windlass.store.records import Awaited, ClaimedJob, Wait
+from windlass.store.records import Awaited, Wait
 
 pytestmark = BOTH
-SEND = "SELECT windlass.signal($1, 'go', '1')"
-OWN = "SELECT windlass.send_signal($1, 'go', '1', true, NULL, NULL)"
-LOOK = "SELECT windlass.deliver_signals(100)"
-ASK = "SELECT * FROM windlass.wait_for_signal($1, $2, $3, $4, $5, 1, 'wait:go', 'go', $6, NULL)"
-
-
-async def ask(session: Session, worker: int, job: ClaimedJob, timeout: float = 3600) -> str:
-    """How a wait stands."""
-    row = await session.row(ASK, worker, job.id, job.lane, job.claim, job.seq, timeout)
-    return str(row["state"])
-
-
-async def begun(alone: Base, timeout: float = 3600) -> tuple[int, int, ClaimedJob]:
-    """A lane, a worker, and a job of it that has asked for its signal."""
-    lane, worker = await alone.lane(), await alone.worker()
-    await alone.look.enqueue()
-    (job,) = (await alone.claim(lane, worker)).jobs
-    assert await ask(alone.look, worker, job, timeout) == "waits"
-    return lane, worker, job
-
-
-async def suspended(alone: Base, timeout: float = 3600) -> tuple[int, int, ClaimedJob]:
-    """The same, and the job waits."""
-    lane, worker, job = await begun(alone, timeout)
-    await alone.finish(worker, [job], Kind.SNOOZE, delay=timeout)
-    await alone.look.run(LOOK)
-    return lane, worker, job
-
-
-async def goes_on(alone: Base, lane: int, worker: int) -> str:
-    """The one job that waits is claimed now; how its wait has ended."""
-    (job,) = (await alone.claim_late(lane, worker)).jobs
-    return await ask(alone.look, worker, job)
+ONE = "SELECT windlass.send_signal($1, 'go', '1', true, NULL, NULL)"
+"""As a signal is sent that could not be answered at once, or may be sent once."""
 
 
 @pytest.mark.parametrize("isolation", ["read committed", "repeatable read", "serializable"])
@@ -166,7 +136,7 @@ async def test_w2_a_signal_whose_job_goes_on_before_it_could_be_woken(alone: Bas
     await slow.begin()
     await slow.run("LOCK TABLE windlass.signal IN SHARE MODE")
     await sender.begin()
-    sending = asyncio.create_task(sender.value(OWN, job.id))
+    sending = asyncio.create_task(sender.value(ONE, job.id))
     await alone.blocked(sender)
     assert await alone.look.value("SELECT windlass.retry($1)", job.id) == "retried"
     await slow.commit()

@@ -9,7 +9,7 @@ from typing import Any
 from tests.stock import BOTH
 from tests.store.postgres.kit import Base, Session
 from tests.store.postgres.plans import explained, plans
-from tests.store.postgres.test_signals import LOOK, OWN, SEND, ask
+from tests.store.postgres.waiting import LOOK, OWN, SEND, ask
 from windlass.core.states import Kind
 from windlass.store.postgres.schema import query
 from windlass.store.records import ClaimedJob, NewJob
@@ -20,8 +20,12 @@ FEW = 6 * LIMIT
 """More rows than any of these calls needs to look at, and far fewer than there are."""
 ASIDE = re.compile("deferred|deferred_left|wait|signal|signal_note|step|after_edge")
 ASK = """
-SELECT count(*) FROM unnest($2::bigint[], $3::bigint[]) AS u (id, seq)
- CROSS JOIN LATERAL windlass.wait_for_signal($1, u.id, $4, $5, u.seq, 1, 'wait:go', 'go', 3600, NULL)
+SELECT cardinality(w.states)
+  FROM (SELECT ARRAY[cardinality($2::bigint[])] AS n) AS c
+ CROSS JOIN LATERAL windlass.wait_for_signals(
+            $1, ARRAY[$4::int], ARRAY[$5::bigint], array_fill(1, c.n), $3::bigint[], $2::bigint[],
+            array_fill(1, c.n), array_fill('wait:go'::text, c.n), array_fill('go'::text, c.n),
+            array_fill(3600::float8, c.n), array_fill(NULL::text, c.n)) AS w
 """
 
 

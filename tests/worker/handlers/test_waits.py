@@ -10,6 +10,8 @@ import pytest
 
 from windlass import Context, Retry, Windlass
 from windlass.errors import ConfigurationError, JobFailed, ResultInvalid, SignalRefused, WaitTimedOut
+from windlass.store.postgres.durable.steps import Steps
+from windlass.store.postgres.durable.waits import Waits
 
 pytestmark = pytest.mark.usefixtures("often")
 
@@ -181,6 +183,40 @@ async def test_w2_a_value_of_another_type_fails_the_attempt(app: Windlass) -> No
     async with app.worker({"default": 1}):
         with pytest.raises(JobFailed, match=ResultInvalid.__name__):
             await job.aresult("10s")
+
+
+async def test_w2_a_handler_behind_a_signal_asks_the_store_for_nothing(
+    pg_dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What its steps and its wait have become comes with the claim, on PostgreSQL."""
+    calls: list[str] = []
+
+    def counted(where: type[Any], name: str) -> None:
+        kept = getattr(where, name)
+
+        async def call(*args: Any) -> Any:
+            calls.append(name)
+            return await kept(*args)
+
+        monkeypatch.setattr(where, name, call)
+
+    counted(Steps, "steps")
+    counted(Waits, "wait_for_signal")
+    async with Windlass(pg_dsn) as app:
+
+        @app.task
+        async def ask(ctx: Context) -> Any:
+            first = await ctx.step("first", int, 7)
+            return [first, await ctx.wait("approved", timeout="7d")]
+
+        await app.amigrate()
+        job = await ask.aenqueue()
+        async with app.worker({"default": 1}):
+            await until_it_waits(app, job.id)
+            assert calls == ["wait_for_signal"]
+            assert await job.asignal("approved", "yes") == "delivered"
+            assert await job.aresult("10s") == [7, "yes"]
+    assert calls == ["wait_for_signal"]
 
 
 async def test_w2_a_signal_of_a_transaction_that_is_rolled_back_was_never_sent(url: str) -> None:

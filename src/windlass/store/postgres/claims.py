@@ -25,7 +25,7 @@ from windlass.store.postgres.connections.database import Database
 from windlass.store.postgres.connections.listener import POLL_LISTENING, Listener
 from windlass.store.postgres.known_lanes import KnownLanes, Lane
 from windlass.store.postgres.parents import Parents
-from windlass.store.postgres.rows import decode_options
+from windlass.store.postgres.rows import decode_options, known_steps
 from windlass.store.protocol import NOTHING
 from windlass.store.records import DEFAULT_OPTIONS, Claim, ClaimedJob, Fence, Needs, Parts, Polling, parts_of
 from windlass.store.settings import StoreSettings
@@ -376,6 +376,7 @@ class Claims:
 def _claim(row: Any, head: LaneHead) -> Claim:
     lane, queue, priority, claim = head.lane, head.queue, head.priority, row["claim"]
     base = lane << ids.SEQ_BITS
+    known = known_steps(row["steps"], filter(None, row["ids"])) if row["steps"] else {}
     jobs = [
         ClaimedJob(
             base | seq if job is None else job,
@@ -391,6 +392,7 @@ def _claim(row: Any, head: LaneHead) -> Claim:
             DEFAULT_OPTIONS if options is None else decode_options(options),
             enqueued,
             enqueued if offered is None else offered,
+            known_steps=known.get(job),
         )
         for seq, job, task, payload, options, attempt, deaths, enqueued, offered in zip(
             *(row[name] for name in _COLUMNS), strict=True

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import logging
+import time
+from collections.abc import Iterable
 from datetime import datetime
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
 
-from windlass.store.records import DEFAULT_OPTIONS, Options
+from windlass.store.records import DEFAULT_OPTIONS, KnownSteps, Options, Step
 
 R = TypeVar("R", bound=msgspec.Struct)
 logger: Final = logging.getLogger("windlass.store")
 _encode = msgspec.json.Encoder().encode
 _options = msgspec.json.Decoder(Options).decode
+_StepRow: TypeAlias = tuple[int, str, msgspec.Raw, str, int, float | None, float]
+_steps = msgspec.json.Decoder(list[_StepRow]).decode
 
 UNREADABLE: Final = Options()
 """The defaults, for a job whose options cannot be read: nobody knows what else belongs to it."""
@@ -45,3 +49,14 @@ def record_of(kind: type[R], row: Any, **others: Any) -> R:
         name: value.timestamp() if isinstance(value, datetime) else value for name, value in row.items()
     }
     return msgspec.convert(columns | others, kind)
+
+
+def known_steps(text: str, jobs: Iterable[int]) -> dict[int, KnownSteps]:
+    """What a claim says of the steps of these jobs: see windlass.steps_of."""
+    found: dict[int, list[Step]] = {job: [] for job in jobs}
+    for job, name, result, code, attempt, left, at in _steps(text):
+        found[job].append(
+            Step(name=name, result=bytes(result).decode(), code=code, attempt=attempt, left=left, at=at)
+        )
+    now = time.monotonic()
+    return {job: KnownSteps(tuple(steps), now) for job, steps in found.items()}

@@ -20,6 +20,7 @@ from windlass.store.postgres.durable.groups import Groups
 from windlass.store.postgres.durable.signals import Signals
 from windlass.store.postgres.durable.steps import Steps
 from windlass.store.postgres.durable.streams import Streams
+from windlass.store.postgres.durable.waits import Waits
 from windlass.store.postgres.enqueue import Enqueue
 from windlass.store.postgres.flow.budgets import Budgets
 from windlass.store.postgres.flow.limits import Limits
@@ -70,6 +71,7 @@ class PostgresStore:
         self._outcomes = Outcomes(self._db, self._claims, self._limits, self._parents)
         self._steps = Steps(self._db)
         self._signals = Signals(self._db)
+        self._waits = Waits(self._db)
         self._streams = Streams(self._db, self._listener, self.settings.stream_limit)
         self._workers = Workers(self._db, self._limits, self._outcomes)
         self._rehearsal = Rehearsal(self._db, self._claims)
@@ -110,8 +112,8 @@ class PostgresStore:
         self.wait_stream: Final = self._streams.wait_stream
 
         self.signal: Final = self._signals.signal
-        self.wait_for_signal: Final = self._signals.wait_for_signal
-        self.waits: Final = self._signals.waits
+        self.wait_for_signal: Final = self._waits.wait_for_signal
+        self.waits: Final = self._waits.waits
 
         self.enqueue_in_group: Final = self._groups.enqueue_in_group
         self.close_group: Final = self._groups.close_group

@@ -30,9 +30,10 @@ class Durable(Protocol):
     async def signal(
         self, job: int, name: str, value: str, *, once: records.Once | None = None, connection: Any = None
     ) -> str:
-        """Send a signal with a value, JSON text, to a job: "delivered" where it waits for it, which ends its
-        wait at once, or "kept" for a wait to come. With a connection it is part of the caller's transaction,
-        and a job goes on once that has committed. `once`: refused where the same token has sent one.
+        """Send a signal with a value, JSON text, to a job: "delivered" where it waits for it, which ends the
+        oldest of its waits for it, or "kept" for a wait to come. A wait that has ended is a step. With a
+        connection it is part of the caller's transaction, and a job goes on once that has committed. `once`:
+        refused where the same token has sent one.
 
         Raises JobNotFound; SignalRefused where the job has ended, keeps 1,000 already, or `once` is used up;
         InvalidOption, InvalidPayload or PayloadTooLarge. Nothing is written then."""

@@ -20,13 +20,10 @@ from windlass.store.records.claim import (
     parts_of,
 )
 from windlass.store.records.durable import (
-    SIGNAL,
-    TIMEOUT,
     Awaited,
     Emits,
     Emitted,
     Once,
-    Step,
     StreamPage,
     Wait,
     WaitRecord,
@@ -74,5 +71,6 @@ from windlass.store.records.measure import (
 from windlass.store.records.parent import ParentRecord, PartOf, PartPlan, PartRecord, Plan, states_of_parts
 from windlass.store.records.queue import ClusterView, Depth, QueueRecord
 from windlass.store.records.schedule import Due, NewSchedule, ScheduleRecord
+from windlass.store.records.step import SIGNAL, TIMEOUT, KnownSteps, Step
 from windlass.store.records.upkeep import Expired, Finding, Migration, Promoted, Rotation
 from windlass.store.records.worker import Beat, Rescued, WorkerInfo, WorkerRecord

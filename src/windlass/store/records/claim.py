@@ -9,6 +9,7 @@ import msgspec
 
 from windlass.core.states import Kind
 from windlass.store.records.job import Failure, Options
+from windlass.store.records.step import KnownSteps
 
 Fence: TypeAlias = tuple[int, int, int]
 """See `ClaimedJob.fence`."""
@@ -34,6 +35,8 @@ class ClaimedJob(msgspec.Struct, frozen=True, gc=False):
     run: int = 0
     """Jobs of one claim with the same number are a run of a key, in the order in which it lists them:
     see `Room`. 0: this one is on its own."""
+    known_steps: KnownSteps | None = None
+    """What it has behind it [W1]. None: the claim does not say."""
 
     @property
     def fence(self) -> Fence:

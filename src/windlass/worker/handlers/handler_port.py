@@ -31,6 +31,7 @@ from windlass.store.records import (
     ClaimedJob,
     Fence,
     KeptResult,
+    KnownSteps,
     Outcome,
     PartOf,
     Plan,
@@ -133,7 +134,9 @@ class HandlerPort:
         return self._emitter.hold_up(job, self._counted(job, inner))
 
     async def steps(self, job: ClaimedJob) -> list[Step]:
-        """The steps that the job has behind it."""
+        """The steps that the job has behind it: as its claim said, or else as the store says now."""
+        if job.known_steps is not None:
+            return [self._opened_step(job, step) for step in _known(job.known_steps)]
         found = await self._insist(lambda: self._store.steps(job.id))
         return [self._opened_step(job, step) for step in found]
 
@@ -268,6 +271,15 @@ class HandlerPort:
                 message = "a checkpoint waits for the store, next try in %.1f s: %s"
                 self._outages.failed("checkpoints", message, pause, error)
             await asyncio.sleep(pause)
+
+
+def _known(claimed: KnownSteps) -> Sequence[Step]:
+    """Steps as they stand now: less is left of a sleep than when the claim was answered."""
+    passed = monotonic() - claimed.at
+    return [
+        step if step.left is None else msgspec.structs.replace(step, left=step.left - passed)
+        for step in claimed.steps
+    ]
 
 
 def _records(data: str) -> dict[str, int] | None:

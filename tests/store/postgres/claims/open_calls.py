@@ -184,6 +184,10 @@ def calls(scene: Scene) -> dict[str, list[str]]:
         "send_signal": [
             f"send_signal({id['runs']}, 'go', '1', {alone}, NULL, NULL)" for alone in ("true", "false")
         ],
+        "send_signals": [
+            f"send_signals(ARRAY[{id['runs']}, {id[name]}]::bigint[], ARRAY['go', 'go'], ARRAY['1', '2'])"
+            for name in ("runs", "later")
+        ],
         "signal": [f"signal({id[name]}, 'go', '1')" for name in ("runs", "later", "new")],
         "spend_tokens": [
             f"spend_tokens({scene.worker}, {run.lane}, {run.claim}, {run.seq}, '{q}', '', 1, 2, 0)"
@@ -203,7 +207,10 @@ def calls(scene: Scene) -> dict[str, list[str]]:
         "take_tokens": [f"take_tokens('{q}')"],
         "task_depths": ["task_depths(100)"],
         "report_calls": [f"report_calls('{q}', 0, 1)"],
-        "wait_for_signal": [
-            f"wait_for_signal({own}, 1, '{name}', 'go', 60, NULL)" for name in ("wait:go", "wait:go#2")
+        "wait_for_signals": [
+            f"wait_for_signals({scene.worker}, ARRAY[{run.lane}], ARRAY[{run.claim}::bigint], ARRAY[1], "
+            f"ARRAY[{run.seq}::bigint], ARRAY[{run.id}::bigint], ARRAY[1], ARRAY['{name}'], ARRAY['go'], "
+            "ARRAY[60::float8], ARRAY[NULL::text])"
+            for name in ("wait:go", "wait:go#2")
         ],
     }  # fmt: skip

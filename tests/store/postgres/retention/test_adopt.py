@@ -10,7 +10,7 @@ from tests.postgres import Server
 from tests.store.postgres.families import plan
 from tests.store.postgres.kit import Base, connect
 from tests.store.postgres.ring import Ring
-from tests.store.postgres.test_signals import LOOK, suspended
+from tests.store.postgres.waiting import LOOK, suspended
 from windlass.core.states import Kind
 from windlass.errors import StoreCorrupt, WorkerLost
 from windlass.store.postgres import PostgresStore
@@ -122,11 +122,11 @@ async def test_signals_go_on_though_their_sequences_were_not_copied(alone: Base)
     lane, worker, job = await suspended(alone)
     (sender,) = await alone.sessions(1)
     await sender.begin()  # so that all of them leave notes
-    for value in ("1", "2"):
+    for value in ("0", "1", "2"):
         await sender.value("SELECT windlass.signal($1, 'go', $2::json)", job.id, value)
     await sender.commit()
     store = await alone.store()
-    await alone.look.run(LOOK)
+    await alone.look.run(LOOK)  # which ends the wait that the job was put off for
     (job,) = (await alone.claim_late(lane, worker)).jobs
     await store.save_step(worker, job, Step(name="first", code="c", attempt=1))
     await alone.look.run(
@@ -139,7 +139,8 @@ async def test_signals_go_on_though_their_sequences_were_not_copied(alone: Base)
     (job,) = (await alone.claim_late(lane, worker)).jobs
     taken = [await store.wait_for_signal(worker, job, Wait(name=f"wait:{n}", signal="go")) for n in range(5)]
     assert [each.step.result for each in taken if each.step is not None] == ["1", "2", "3", "4", "5"]
-    assert [step.name for step in await store.steps(job.id)] == ["first", *(f"wait:{n}" for n in range(5))]
+    names = [step.name for step in await store.steps(job.id)]
+    assert names == ["wait:go", "first", *(f"wait:{n}" for n in range(5))]
 
 
 async def test_w1_w2_a_copy_knows_steps_sleeps_waits_and_signals(alone: Base) -> None:

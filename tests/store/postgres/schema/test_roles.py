@@ -45,7 +45,7 @@ WRITES = ("INSERT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER")
 PRODUCES = {
     "enqueue", "enqueue_many", "enqueue_mixed", "enqueue_one", "check_call_load", "lock_keys", "pressure_of",
     "statuses_of", "note_refused", "change_pressure", "take_tokens", "give_tokens", "lease_tokens",
-    "settle_tokens", "published_queue", "send_signal", "signal",
+    "settle_tokens", "published_queue", "send_signal", "send_signals", "signal",
     "add_to_group", "close_group",
 }  # fmt: skip
 READS = {

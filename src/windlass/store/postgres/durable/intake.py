@@ -1,50 +1,57 @@
-"""Steps of many jobs, sent in batches: while one call is in flight, the next batch fills. So jobs that run
-side by side share a round trip and a commit, and a lone one waits for nobody.
+"""What many callers write, sent in batches: steps and waits of jobs, and signals to them. While one call is
+in flight, the next batch fills. So jobs that run side by side share a round trip and a commit, and a lone one
+waits for nobody.
 
-Each caller gets its own answer. Where a batch fails and somebody else's step may be the reason, its steps are
-sent again one by one: to send a step again changes nothing."""
+Each caller gets its own answer. Where a batch fails and somebody else's item may be the reason, its items are
+sent again one by one: nothing of a batch that was refused was written."""
 
 from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Final, TypeAlias
+from collections.abc import Awaitable, Callable, Hashable, Sequence
+from typing import Final, Generic, TypeAlias, TypeVar
 
-from windlass.errors import ClaimLost, StoreUnavailable, WorkerLost
-from windlass.store.records import ClaimedJob, Step
+from windlass.errors import StoreUnavailable, WorkerLost
 
-Save: TypeAlias = Callable[[int, Sequence[tuple[ClaimedJob, Step]]], Awaitable[list[Step | ClaimLost]]]
-Waiting: TypeAlias = tuple[ClaimedJob, Step, "asyncio.Future[Step]"]
-MAX_STEPS: Final = 500
-"""How many steps are sent at once. A call numbers its steps, see `step_no`."""
+K = TypeVar("K", bound=Hashable)
+T = TypeVar("T")
+R = TypeVar("R")
+Send: TypeAlias = Callable[[K, Sequence[T]], Awaitable[Sequence[R | Exception]]]
+Waiting: TypeAlias = "tuple[T, int, asyncio.Future[R]]"
+MAX_ITEMS: Final = 500
+"""How many are sent at once. A call numbers its steps, see `step_no`."""
 MAX_SENT: Final = 4 * 2**20
-"""Characters of results that are sent at once, where a single step has not more."""
+"""Characters that are sent at once, where a single item has not more."""
 CALLS: Final = 2
-"""Most calls in flight: a second one begins when the first has not answered soon."""
 PATIENCE: Final = 0.02
+"""In a worker, whose calls share a connection, unless one is slow."""
 
 
-class StepIntake:
-    """Takes steps one by one and sends them in batches, on one event loop."""
+class Intake(Generic[K, T, R]):
+    """Takes items one by one and sends them in batches, on one event loop. A batch is of one kind: of one
+    worker, say. `calls` are the most that are in flight: another one begins where no answer has come within
+    `patience` seconds."""
 
-    def __init__(self, save: Save) -> None:
-        self._save = save
-        self._waiting: dict[int, list[Waiting]] = {}
-        """By worker."""
+    def __init__(self, send: Send[K, T, R], *, calls: int = CALLS, patience: float = PATIENCE) -> None:
+        self._send_all = send
+        self._most = calls
+        self._patience = patience
+        self._waiting: dict[K, list[Waiting[T, R]]] = {}
+        """By kind."""
         self._calls: set[asyncio.Task[None]] = set()
         self._late = 0
         """Of them, those that have not answered soon."""
 
-    async def save(self, worker: int, job: ClaimedJob, step: Step) -> Step:
-        """Make a step durable together with those of others."""
-        answer: asyncio.Future[Step] = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(worker, []).append((job, step, answer))
+    async def add(self, kind: K, item: T, size: int) -> R:
+        """Send an item of so many characters, together with those of others."""
+        answer: asyncio.Future[R] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(kind, []).append((item, size, answer))
         self._call()
         return await answer
 
     def _call(self) -> None:
-        if self._waiting and len(self._calls) - self._late < 1 and len(self._calls) < CALLS:
+        if self._waiting and len(self._calls) - self._late < 1 and len(self._calls) < self._most:
             # In a context of its own: it works for many callers, not for the one that happens to start it.
             call = asyncio.get_running_loop().create_task(self._drain(), context=contextvars.Context())
             self._calls.add(call)
@@ -56,13 +63,13 @@ class StepIntake:
         try:
             while self._waiting:
                 late: list[None] = []
-                timer = loop.call_later(PATIENCE, self._another, late)
+                timer = loop.call_later(self._patience, self._another, late)
                 try:
                     await self._send(*self._next())
                 finally:
                     timer.cancel()
                     self._late -= len(late)
-                await asyncio.sleep(0)  # who was answered just now may have the next step
+                await asyncio.sleep(0)  # who was answered just now may have the next one
         finally:
             self._calls.discard(me)
             self._call()
@@ -72,23 +79,23 @@ class StepIntake:
         self._late += 1
         self._call()
 
-    def _next(self) -> tuple[int, list[Waiting]]:
-        worker, waiting = next(iter(self._waiting.items()))
-        size = 0
-        for number, (_, step, _) in enumerate(waiting):
-            size += len(step.result)
-            if number == MAX_STEPS or (number and size > MAX_SENT):
-                self._waiting[worker] = waiting[number:]
-                return worker, waiting[:number]
-        del self._waiting[worker]
-        return worker, waiting
+    def _next(self) -> tuple[K, list[Waiting[T, R]]]:
+        kind, waiting = next(iter(self._waiting.items()))
+        total = 0
+        for number, (_, size, _) in enumerate(waiting):
+            total += size
+            if number == MAX_ITEMS or (number and total > MAX_SENT):
+                self._waiting[kind] = waiting[number:]
+                return kind, waiting[:number]
+        del self._waiting[kind]
+        return kind, waiting
 
-    async def _send(self, worker: int, batch: Sequence[Waiting]) -> None:
+    async def _send(self, kind: K, batch: Sequence[Waiting[T, R]]) -> None:
         batch = [each for each in batch if not each[2].done()]  # a caller that was cancelled has left
         if not batch:
             return
         try:
-            kept = await self._save(worker, [(job, step) for job, step, _ in batch])
+            found = await self._send_all(kind, [item for item, _, _ in batch])
         except asyncio.CancelledError:
             for _, _, answer in batch:
                 answer.cancel()
@@ -98,12 +105,12 @@ class StepIntake:
                 _answer(batch, [_own(error) for _ in batch])
                 return
             for each in batch:
-                await self._send(worker, [each])
+                await self._send(kind, [each])
         else:
-            _answer(batch, kept)
+            _answer(batch, found)
 
 
-def _answer(batch: Sequence[Waiting], found: Sequence[Step | Exception]) -> None:
+def _answer(batch: Sequence[Waiting[T, R]], found: Sequence[R | Exception]) -> None:
     for (_, _, answer), each in zip(batch, found, strict=True):
         if answer.done():
             continue

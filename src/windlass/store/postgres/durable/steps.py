@@ -10,9 +10,10 @@ import msgspec
 
 from windlass.errors import ClaimLost
 from windlass.store.postgres.connections.database import Database
-from windlass.store.postgres.durable.intake import StepIntake
+from windlass.store.postgres.durable.calls import claims_in
+from windlass.store.postgres.durable.intake import Intake
 from windlass.store.postgres.outcomes import ending
-from windlass.store.records import ClaimedJob, Fence, Step
+from windlass.store.records import ClaimedJob, Step
 
 
 class Steps:
@@ -20,11 +21,11 @@ class Steps:
 
     def __init__(self, database: Database) -> None:
         self._db = database
-        self._intake = StepIntake(self._save)
+        self._intake: Intake[int, tuple[ClaimedJob, Step], Step] = Intake(self._save)
 
     async def save_step(self, worker: int, job: ClaimedJob, step: Step) -> Step:
         """See Store.save_step."""
-        return await self._intake.save(worker, job, step)
+        return await self._intake.add(worker, (job, step), len(step.result))
 
     @asynccontextmanager
     async def saving_step(self, worker: int, job: ClaimedJob, step: Callable[[], Step]) -> AsyncIterator[Any]:
@@ -59,14 +60,13 @@ class Steps:
         self, connection: Any, worker: int, steps: Sequence[tuple[ClaimedJob, Step]]
     ) -> list[Step | ClaimLost | None]:
         """What became of each step; None: one of its name is there already."""
-        places: dict[Fence, int] = {}
-        of = [places.setdefault((job.lane, job.claim, 0), len(places) + 1) for job, _ in steps]
+        lanes, claims, of = claims_in([job for job, _ in steps])
         fit = self._db.fit
         row = await connection.fetchrow(
             f"SELECT * FROM {self._db.schema}.save_steps($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",  # noqa: S608
             worker,
-            [lane for lane, _, _ in places],
-            [claim for _, claim, _ in places],
+            lanes,
+            claims,
             of,
             [job.seq for job, _ in steps],
             [job.id for job, _ in steps],

@@ -92,14 +92,15 @@ END $$;
 -- and then the answer is 'busy', not 'empty'. offered: when each attempt was offered, NULL where that is when
 -- its job was enqueued. p_needs: which tokens the jobs of some tasks need (see claim_tokens). If every job of
 -- a round had to be put aside, it tries a few more rounds, each in its own transaction, since others may be
--- behind them. status: those of claim_take, or 'busy', 'full', 'slow', 'aside'; 'alone' are jobs, too.
+-- behind them. steps: those of the jobs that have run before, see steps_of. status: those of claim_take, or
+-- 'busy', 'full', 'slow', 'aside'; 'alone' are jobs, too.
 CREATE OR REPLACE PROCEDURE windlass.claim(
     p_lane int, p_worker bigint, p_limit int, p_wait int,
     INOUT status text DEFAULT NULL, INOUT claim bigint DEFAULT NULL, INOUT seqs bigint[] DEFAULT NULL,
     INOUT ids bigint[] DEFAULT NULL, INOUT tasks text[] DEFAULT NULL, INOUT payloads text[] DEFAULT NULL,
     INOUT options text[] DEFAULT NULL, INOUT attempts smallint[] DEFAULT NULL,
     INOUT deaths smallint[] DEFAULT NULL, INOUT enqueued float8[] DEFAULT NULL,
-    INOUT offered float8[] DEFAULT NULL,
+    INOUT offered float8[] DEFAULT NULL, INOUT steps text DEFAULT NULL,
     p_needs json DEFAULT NULL, p_limited boolean DEFAULT false)
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -194,6 +195,9 @@ BEGIN
               INTO status, seqs, ids, tasks, payloads, options, attempts, deaths, enqueued, offered
               FROM windlass.claim_recheck(p_lane, p_worker, claim, seqs, ids, tasks, payloads, options,
                                           attempts, deaths, enqueued, offered) AS t;
+        END IF;
+        IF status = 'jobs' AND array_remove(ids, NULL) <> '{}' THEN
+            steps := windlass.steps_of(array_remove(ids, NULL));
         END IF;
         COMMIT;
         IF status = 'jobs' AND v_alone THEN

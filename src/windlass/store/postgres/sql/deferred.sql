@@ -123,11 +123,11 @@ END $$;
 
 -- Moves deferred jobs, by their places in the table, to their lanes; true where some went aside, to a waiting
 -- list or the ring of fair keys, so that sweep_gates and admit have something to do.
--- Callers: promote, serve_after, wake_waiting. May call: worker. Lock: the rows, held by the caller, who
+-- Callers: promote, serve_after, go_on. May call: worker. Lock: the rows, held by the caller, who
 -- knows that their lanes are declared; those of offer.
 CREATE OR REPLACE FUNCTION windlass.offer_deferred(p_places tid[]) RETURNS boolean
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
-SET jit = off AS $$
+LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
+SET enable_sort = off SET jit = off AS $$
 DECLARE
     g         record;
     v_now     timestamptz := windlass.now();

@@ -5,7 +5,7 @@
 
 -- The lane in which jobs of a queue and priority are offered, or NULL.
 -- Callers: admit_lists, hand_over, enqueue_many, enqueue_new, enqueue_one, ensure_lane, try_lane,
--- offer_deferred, serve_after, wake_waiting, lock_lanes_of.
+-- offer_deferred, serve_after, go_on, lock_lanes_of.
 -- May call: worker. Lock: none.
 -- Also NULL while the lane is not adopted: it would give out numbers twice [S3].
 CREATE OR REPLACE FUNCTION windlass.lane_for(p_queue text, p_priority smallint) RETURNS int

@@ -68,7 +68,8 @@ CREATE OR REPLACE FUNCTION windlass.now() RETURNS timestamptz
 LANGUAGE sql VOLATILE AS $$ SELECT clock_timestamp() $$;
 
 -- A moment some seconds from now, within a hundred years.
--- Callers: reoffer, save_steps, wait_for_signal, send_signal, lead, throttle. May call: worker. Lock: none.
+-- Callers: reoffer, put_off, save_steps, wait_for_signals, decide_wait, send_signal, lead, throttle. May call: worker.
+-- Lock: none.
 CREATE OR REPLACE FUNCTION windlass.in_seconds(p_seconds float8) RETURNS timestamptz
 LANGUAGE sql VOLATILE AS $$
     SELECT windlass.now() + make_interval(secs => least(greatest(p_seconds, 0), 3155760000))
@@ -195,7 +196,7 @@ END $$;
 
 -- Notifies listeners that a queue has work, or that a job has ended.
 -- Callers: offer, place_changed, finish, emit, split, end_parent, add_edges, note_ends, serve_after, follow,
--- suspension, send_signal, wake_waiting, mark_gates_changed, set_queue, warm, claim_expired, end_expired,
+-- finish_others, send_signal, go_on, mark_gates_changed, set_queue, warm, claim_expired, end_expired,
 -- close_group. May call: worker. Lock: the one that all notifying committers share, at commit. A transaction
 -- that has notified cannot be prepared. One that will be says so first (SET LOCAL windlass.notify = off); its
 -- jobs are found by polling, within seconds [rule 10].

@@ -228,20 +228,32 @@ DECLARE
     v_reason text;
     v_claim  bigint;
     v_ended  bigint[] := ARRAY(SELECT x.id FROM json_to_recordset(p_others) AS x (id bigint));
+    v_later  windlass.ready[] := '{}';  -- those that are simply put off, their claims, for how long
+    v_claims bigint[] := '{}';
+    v_delays float8[] := '{}';
+    v_waits  bigint[] := '{}';
 BEGIN
     applied := 0;
     repeated := 0;
     refused := '{}';
     freed := '{}';
     FOR d IN
-        WITH asked AS (
+        WITH asked AS MATERIALIZED (
             SELECT *, int8multirange(int8range(seq, seq + 1)) AS seqs FROM json_to_recordset(p_others)
               AS x (id bigint, lane int, claim bigint, seq bigint, kind text, delay float8, type text,
                     message text, traceback text, reason text, began boolean)),
+        held AS MATERIALIZED (  -- what is looked up once for each claim
+            SELECT g.lane, g.claim, c.segment, c.worker, c.seqs,
+                   windlass.unfinished(g.claim, g.seqs) AS left_over
+              FROM (SELECT a.lane, a.claim, range_agg(int8range(a.seq, a.seq + 1)) AS seqs FROM asked a
+                     GROUP BY a.lane, a.claim) AS g
+              LEFT JOIN LATERAL (SELECT * FROM windlass.claim x WHERE x.lane = g.lane AND x.id = g.claim
+                                  LIMIT 1) AS c
+                ON true),
         judged AS MATERIALIZED (
-            SELECT a.*, c.segment, u.open, r.ready,
-                   windlass.is_foreign_claim(c.worker, c.seqs, p_worker, a.seqs, p_flush)
-                   OR c.segment IS NOT NULL AND NOT u.open
+            SELECT a.*, h.segment, u.open, r.ready,
+                   windlass.is_foreign_claim(h.worker, h.seqs, p_worker, a.seqs, p_flush)
+                   OR h.segment IS NOT NULL AND NOT u.open
                    AND NOT windlass.flushed_in(a.claim, p_flush) @> a.seqs AS wrong,
                    CASE WHEN a.kind <> 'dead' AND EXISTS (SELECT FROM windlass.cancel_request q
                                                            WHERE q.job = a.id)
@@ -251,13 +263,11 @@ BEGIN
                         THEN 'dead'
                         ELSE a.kind END AS final
               FROM asked a
-              LEFT JOIN LATERAL (SELECT * FROM windlass.claim x WHERE x.lane = a.lane AND x.id = a.claim
-                                  LIMIT 1) AS c
-                ON true
+              JOIN held h ON h.lane = a.lane AND h.claim = a.claim
               LEFT JOIN LATERAL (SELECT y AS ready FROM windlass.ready y
                                   WHERE y.lane = a.lane AND y.seq = a.seq LIMIT 1) AS r
                 ON true
-             CROSS JOIN LATERAL (SELECT NOT isempty(windlass.unfinished(a.claim, a.seqs)) AS open) AS u),
+             CROSS JOIN LATERAL (SELECT h.left_over @> a.seq AS open) AS u),
         added AS (
             INSERT INTO windlass.outcome (segment, claim, lane, flush, kind, seqs, n, at)
             SELECT segment, claim, lane, p_flush, final, range_agg(int8range(seq, seq + 1)), count(*),
@@ -284,9 +294,18 @@ BEGIN
         applied := applied + 1;
         v_claim := NULL;
         IF d.final = 'snooze' THEN
+            IF d.type IS NULL AND NOT EXISTS (SELECT FROM windlass.pass p WHERE p.job = d.id) THEN
+                v_later := v_later || d.ready::windlass.ready;
+                v_claims := v_claims || d.claim;
+                v_delays := v_delays || d.delay;
+                CONTINUE;
+            END IF;
             SELECT * INTO s FROM windlass.suspension(d.id, d.claim, d.delay);
             d.delay := s.delay;
-            v_claim := CASE WHEN s.waits THEN d.claim END;
+            IF s.waits THEN
+                v_claim := d.claim;
+                v_waits := v_waits || d.id;
+            END IF;
         END IF;
         IF d.type IS NOT NULL THEN
             PERFORM windlass.note_failure(d.id, (d.ready).attempt, d.type, d.message, d.traceback);
@@ -322,11 +341,60 @@ BEGIN
                                    v_ready.deaths, d.kind = 'retry', v_claim);
         END IF;
     END LOOP;
+    IF cardinality(v_later) > 0 THEN
+        v_waits := v_waits || windlass.put_off(v_later, v_claims, v_delays);
+    END IF;
+    IF v_waits <> '{}' THEN
+        INSERT INTO windlass.signal_note (no, job)
+        SELECT nextval('windlass.signal_no'), w FROM unnest(v_waits) AS w;
+        PERFORM windlass.wake('+');
+    END IF;
+END $$;
+
+-- Puts jobs off that have neither failed nor hold a pass of a gate, together. Those for whom a signal is there
+-- are offered at once. Returns those that wait for signals.
+-- Callers: finish_others. May call: worker. Lock: those of offer.
+CREATE OR REPLACE FUNCTION windlass.put_off(p_rows windlass.ready[], p_claims bigint[], p_delays float8[])
+RETURNS bigint[]
+LANGUAGE plpgsql AS $$
+DECLARE
+    r       windlass.ready;
+    v_waits bigint[];
+    v_now   windlass.ready[];
+BEGIN
+    WITH job AS MATERIALIZED (
+        SELECT u.ready, u.claim, s.waits, s.delay
+          FROM (SELECT y.ready, y.claim, y.delay, windlass.job_of(y.ready) AS id
+                  FROM (SELECT unnest(p_rows) AS ready, unnest(p_claims) AS claim,
+                               unnest(p_delays) AS delay) AS y) AS u
+         CROSS JOIN LATERAL windlass.suspension(u.id, u.claim, u.delay) AS s),
+    put AS (
+        INSERT INTO windlass.deferred (id, run_at, enqueued_at, queue, priority, task, payload, options,
+                                       attempt, deaths, suspended)
+        SELECT windlass.job_of(j.ready), windlass.in_seconds(j.delay), windlass.enqueued_of(j.ready), l.queue,
+               l.priority, (j.ready).task, (j.ready).payload,
+               CASE WHEN (j.ready).options IS NOT NULL
+                    THEN windlass.without_deadline(windlass.unknown_since((j.ready).options, false)) END,
+               (j.ready).attempt, (j.ready).deaths, CASE WHEN j.waits THEN j.claim END
+          FROM job j JOIN windlass.lane l ON l.id = (j.ready).lane
+         WHERE j.delay > 0
+        RETURNING id, suspended)
+    SELECT ARRAY(SELECT p.id FROM put p WHERE p.suspended IS NOT NULL),
+           ARRAY(SELECT j.ready FROM job j WHERE (j.delay > 0) IS NOT TRUE)
+      INTO v_waits, v_now;
+    UPDATE windlass.checkpoint k SET claim = NULL, worker = NULL
+     WHERE k.job = ANY (ARRAY(SELECT windlass.job_of(y) FROM unnest(p_rows) AS y))
+       AND k.claim = ANY (p_claims);
+    FOREACH r IN ARRAY v_now LOOP
+        r.options := windlass.without_deadline(windlass.unknown_since(r.options, false));
+        PERFORM windlass.reoffer(r, 0, r.attempt, r.deaths, false);
+    END LOOP;
+    RETURN v_waits;
 END $$;
 
 -- Offers an attempt again: at the back of its lane at once, or through deferred after a delay.
 -- p_suspended: the claim under which it began to wait for signals, where it did.
--- Callers: finish_others, hand_back. May call: worker. Lock: those of offer.
+-- Callers: finish_others, put_off, hand_back. May call: worker. Lock: those of offer.
 CREATE OR REPLACE FUNCTION windlass.reoffer(
     r windlass.ready, p_delay float8, p_attempt int, p_deaths int, p_retrying boolean,
     p_suspended bigint DEFAULT NULL) RETURNS void
@@ -376,7 +444,7 @@ END $$;
 
 -- The options of a job that is offered again, with the time since when no worker has known its task, or
 -- without it [O4].
--- Callers: finish_others, hand_back, split, retry, retry_many, put_back. May call: worker. Lock: none.
+-- Callers: finish_others, put_off, hand_back, split, retry, retry_many, put_back. May call: worker. Lock: none.
 -- The first time counts until the attempt ends in another way.
 CREATE OR REPLACE FUNCTION windlass.unknown_since(p_options json, p_unknown boolean) RETURNS json
 LANGUAGE plpgsql AS $$

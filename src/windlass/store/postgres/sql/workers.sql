@@ -91,7 +91,7 @@ BEGIN
 END $$;
 
 -- Proves that a worker is alive in this epoch [S3] and keeps it so until the transaction ends [C5].
--- Callers: claim_take, claim_recheck, break_runs, finish, split, checkpoint, save_steps, wait_for_signal,
+-- Callers: claim_take, claim_recheck, break_runs, finish, split, checkpoint, save_steps, wait_for_signals,
 -- emit, spend_tokens, beat. May call: worker. Lock: the life row FOR SHARE, with p_long FOR KEY SHARE: for a
 -- handler's own transaction, which must keep the worker alive without blocking its flushes (see worker_alone;
 -- what ends a worker takes FOR UPDATE) [S2]. At a higher isolation level the lock fails if the row has

@@ -15,7 +15,7 @@ _SQL = Statements("signals")
 
 
 def send(tx: Transaction, job: int, name: str, value: str, once: Once | None = None) -> str:
-    """Send a signal to a job, and wake the job where it waits for it."""
+    """Send a signal to a job. Where it waits for it, that ends its wait and wakes it."""
     signal_rules.check(name, value)
     row = transitions.find(tx, job)
     state = None if row is None else rows.STATES.get(row.state)
@@ -25,14 +25,11 @@ def send(tx: Transaction, job: int, name: str, value: str, once: Once | None = N
     signal_rules.check_kept(job, kept)
     if once is not None and tx.run(_SQL["use"], (once.token, tx.now + once.lasts)) != 1:
         raise signal_rules.used()
-    waits = (
-        row.state == rows.SCHEDULED
-        and tx.one(_SQL["waits_for"], (job, name)) is not None
-        and tx.one(_SQL["kept_of"], (job, name)) is None
-    )
-    tx.run(_SQL["send"], (job, name, tx.now, value))
-    if not waits:
+    waits = tx.one(_SQL["waits_for"], (job, name)) if row.state == rows.SCHEDULED else None
+    if waits is None or tx.one(_SQL["kept_of"], (job, name)) is not None:
+        tx.run(_SQL["send"], (job, name, tx.now, value))
         return "kept"
+    _end(tx, job, Wait(name=waits[0], signal=name, attempt=row.attempt), SIGNAL, value)
     tx.run(_SQL["suspend"], (0, job))
     transitions.come_due(tx, row)
     return "delivered"

@@ -18,7 +18,7 @@ BEGIN
 END $$;
 
 -- The options of a job that expires no more: somebody has begun it, or an operator wants it to run.
--- Callers: finish_others, hand_back, retry, retry_many. May call: worker. Lock: none.
+-- Callers: finish_others, put_off, hand_back, retry, retry_many. May call: worker. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.without_deadline(p_options json) RETURNS json
 LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE WHEN p_options::text LIKE '%"expires_at"%' THEN (p_options::jsonb - 'expires_at')::json

@@ -1,8 +1,12 @@
--- Signals to jobs, and jobs that wait for them [W2].
+-- Signals to jobs [W2]. What jobs wait for is in waits.sql.
 --
 -- No wake-up is lost: whoever suspends a job looks for signals that are there, whoever sends one looks for
 -- jobs that wait, and where neither can see the other yet, both leave a note. It shows no sooner than what
 -- it stands for, so the look that finds the note of the later one sees the job and the signal.
+--
+-- Whoever wakes a job ends the wait that it is woken for: it holds the job's row, so nobody else can decide
+-- that wait, but for a call of the last run that is still under way, whose answer nobody awaits. Both lock in
+-- the same order: the signal, the wait, the step; and the first to write the step has decided.
 
 -- ==== Sending ====
 
@@ -20,14 +24,15 @@ END $$;
 -- The same as the store and every producer adapter call it. p_own: the call is a transaction of the store's
 -- own, so that the job may be woken right here. p_once: a token that sends one signal ever, and the seconds
 -- for which that is remembered.
--- Callers: signal, the store and every producer adapter. May call: worker, producer. Lock: with p_own those
--- of wake_waiting; with p_once the row of the token. ACCESS SHARE on claim only where the job is not found
+-- Callers: signal, send_signals, the store and every producer adapter. May call: worker, producer. Lock: with
+-- p_own those of wake_waiting; with p_once the row of the token. ACCESS SHARE on claim only where the job is not found
 -- at the first look: a rotation may be moving it. The signal is in the caller's transaction, however long
 -- that stays open: nobody waits for it, not even the job's own timeout.
 CREATE OR REPLACE FUNCTION windlass.send_signal(
     p_job bigint, p_name text, p_value text, p_own boolean, p_once text, p_for float8) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
+AS $$
 DECLARE
     c_kept  CONSTANT int := 1000;  -- signals of one job
     v_state text;
@@ -79,119 +84,126 @@ BEGIN
     RETURN CASE WHEN v_waits THEN 'delivered' ELSE 'kept' END;
 END $$;
 
--- ==== Waiting ====
-
--- What a handler waits for, fenced by worker and claim [C5]. state: 'answered', with the value of the oldest
--- signal of that name, which no other wait gets; 'timeout', from when its time was over on; or 'waits', with
--- the seconds that are left, NULL for ever. The first two are a step from then on, and stand. NULL: the
--- claim is not the worker's, or the job has ended. p_name: the step's, p_timeout: seconds from the first
--- time it is asked.
--- Callers: the store. May call: worker. Lock: the life row FOR KEY SHARE, see worker_fence; the signal that
--- it takes. Where the same was asked before, without an answer, and is still being written, this waits for it
--- and answers the same.
-CREATE OR REPLACE FUNCTION windlass.wait_for_signal(
-    p_worker bigint, p_job bigint, p_lane int, p_claim bigint, p_seq bigint, p_attempt int, p_name text,
-    p_signal text, p_timeout float8, p_shape text,
-    OUT state text, OUT value json, OUT remaining float8, OUT at timestamptz)
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
-#variable_conflict use_column
+-- Sends signals of many callers in one transaction of the store's own: what became of each, in order, as in
+-- send_signal. Where one is refused, none is sent.
+-- Callers: the store. May call: worker, producer. Lock: those of answer_waiting; those of send_signal.
+-- Nearly all signals are for a job that waits for just this: these are taken together.
+CREATE OR REPLACE FUNCTION windlass.send_signals(p_jobs bigint[], p_names text[], p_values text[])
+RETURNS text[]
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 DECLARE
-    d       record;
-    v_until timestamptz;
-    v_no    bigint;
+    v_found text[];
+    v_taken int[] := '{}';
 BEGIN
-    PERFORM windlass.worker_fence(p_worker, true);
-    PERFORM FROM windlass.claim c
-      WHERE c.lane = p_lane AND c.id = p_claim AND c.worker = p_worker
-        AND windlass.unfinished(c.id, c.seqs) @> p_seq;
-    IF NOT FOUND THEN
-        RETURN;
+    IF current_setting('transaction_isolation') = 'read committed' THEN
+        v_taken := windlass.answer_waiting(p_jobs, p_names, p_values);
     END IF;
-    SELECT d.state, d.value, d.at INTO state, value, at FROM windlass.decided_wait(p_job, p_name) AS d;
-    IF state IS NOT NULL THEN
-        RETURN;
+    IF cardinality(v_taken) = cardinality(p_jobs) THEN
+        RETURN array_fill('delivered'::text, ARRAY[cardinality(p_jobs)]);
     END IF;
-    at := windlass.now();
-    SELECT g.no, g.value INTO v_no, value FROM windlass.signal g WHERE g.job = p_job AND g.name = p_signal
-     ORDER BY g.no LIMIT 1 FOR UPDATE;
-    IF FOUND THEN
-        state := 'answered';
-    ELSE
-        INSERT INTO windlass.wait AS w (job, no, claim, at, until, name, signal, shape)
-        VALUES (p_job, nextval('windlass.signal_no'), p_claim, at,
-                CASE WHEN p_timeout IS NOT NULL THEN windlass.in_seconds(p_timeout) END, p_name, p_signal,
-                p_shape::json)
-        ON CONFLICT (job, name) DO UPDATE SET claim = excluded.claim RETURNING w.until INTO v_until;
-        remaining := date_part('epoch', v_until - windlass.now());
-        state := CASE WHEN remaining <= 0 THEN 'timeout' ELSE 'waits' END;
-    END IF;
-    IF state <> 'waits' THEN
-        INSERT INTO windlass.step (job, no, at, attempt, name, code, result)
-        VALUES (p_job, nextval('windlass.step_no'), at, p_attempt, p_name,
-                CASE state WHEN 'timeout' THEN 'timeout' ELSE 'signal' END, coalesce(value, 'null'))
-        ON CONFLICT DO NOTHING;
-        IF FOUND THEN
-            DELETE FROM windlass.signal g WHERE g.job = p_job AND g.name = p_signal AND g.no = v_no;
-            DELETE FROM windlass.wait w WHERE w.job = p_job AND w.name = p_name;
-            RETURN;
-        END IF;
-    END IF;
-    -- While this waited for an earlier call, that one may have decided.
-    SELECT d.state, d.value, d.at INTO d FROM windlass.decided_wait(p_job, p_name) AS d;
-    IF d.state IS NOT NULL THEN
-        DELETE FROM windlass.wait w WHERE w.job = p_job AND w.name = p_name;
-        state := d.state;
-        value := d.value;
-        at := d.at;
-        remaining := NULL;
-    END IF;
+    FOR i IN 1 .. cardinality(p_jobs) LOOP
+        v_found[i] := CASE WHEN i = ANY (v_taken) THEN 'delivered'
+                      ELSE windlass.send_signal(p_jobs[i], p_names[i], p_values[i], true, NULL, NULL) END;
+    END LOOP;
+    RETURN v_found;
 END $$;
 
--- What a wait has become, by its step; NULL: nothing yet.
--- Callers: wait_for_signal. May call: worker. Lock: none.
-CREATE OR REPLACE FUNCTION windlass.decided_wait(
-    p_job bigint, p_name text, OUT state text, OUT value json, OUT at timestamptz)
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
-#variable_conflict use_column
-BEGIN
-    SELECT CASE s.code WHEN 'timeout' THEN 'timeout' ELSE 'answered' END, s.result, s.at INTO state, value, at
-      FROM windlass.step s WHERE s.job = p_job AND s.name = p_name;
-END $$;
-
--- Whether a job that is put off waits for signals, by what was asked under this claim, and until when: never
--- longer than its first timeout, and not at all where a signal is there.
--- Callers: finish_others. May call: worker. Lock: none: it only adds a row.
-CREATE OR REPLACE FUNCTION windlass.suspension(
-    p_job bigint, p_claim bigint, p_delay float8, OUT waits boolean, OUT delay float8)
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+-- Answers jobs that wait for just these signals, where none of the name was sent before, and offers them: the
+-- places of the signals that are taken. Of several to one job only the first may be.
+-- Callers: send_signals. May call: worker. Lock: the jobs' rows, without waiting; those of end_waits; those
+-- of go_on.
+CREATE OR REPLACE FUNCTION windlass.answer_waiting(p_jobs bigint[], p_names text[], p_values text[])
+RETURNS int[]
+LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
+SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
-    v_there boolean;
+    m       record;
+    v_taken int[];
 BEGIN
-    SELECT count(*) > 0, least(p_delay, min(date_part('epoch', w.until - windlass.now()))),
-           bool_or(EXISTS (SELECT FROM windlass.signal g WHERE g.job = w.job AND g.name = w.signal))
-      INTO waits, delay, v_there
-      FROM windlass.wait w WHERE w.job = p_job AND w.claim = p_claim;
-    IF waits AND (v_there OR delay <= 0) THEN
-        waits := false;
-        delay := 0;
-    ELSIF waits THEN
-        INSERT INTO windlass.signal_note (no, job) VALUES (nextval('windlass.signal_no'), p_job);
-        PERFORM windlass.wake('+');
+    SELECT array_agg(x.place) AS places, array_agg(x.job) AS jobs, array_agg(x.attempt) AS attempts,
+           array_agg(x.name) AS names, array_agg(x.wait) AS waits, array_agg(x.value) AS "values"
+      INTO m
+      FROM (SELECT u.place::int, u.value, d.id AS job, d.attempt, w.name, w.wait
+              FROM (SELECT DISTINCT ON (y.job) y.* FROM unnest(p_jobs, p_names, p_values) WITH ORDINALITY
+                      AS y (job, signal, value, place) ORDER BY y.job, y.place) AS u
+             CROSS JOIN LATERAL (SELECT x.name, x.claim, x.ctid AS wait FROM windlass.wait x
+                                  WHERE x.job = u.job AND x.signal = u.signal
+                                  ORDER BY x.no + 0 LIMIT 1) AS w  -- not by the index of all waits
+             CROSS JOIN LATERAL (SELECT x.id, x.attempt FROM windlass.deferred x
+                                  WHERE x.id = u.job AND x.suspended = w.claim
+                                    AND octet_length(u.value) <= 1048576
+                                    AND NOT EXISTS (SELECT FROM windlass.signal g
+                                                     WHERE g.job = u.job AND g.name = u.signal OFFSET 0)
+                                    FOR UPDATE SKIP LOCKED) AS d) AS x;
+    IF m.jobs IS NULL THEN
+        RETURN '{}';
     END IF;
+    v_taken := windlass.end_waits(m.jobs, m.attempts, m.names, m.waits, m.values);
+    PERFORM windlass.go_on(m.jobs);
+    RETURN CASE WHEN cardinality(v_taken) = cardinality(m.places) THEN m.places
+                ELSE ARRAY(SELECT m.places[t] FROM unnest(v_taken) AS t) END;
 END $$;
 
 -- ==== Waking ====
 
--- Offers those of some jobs that wait for a signal which is there. woken: which these are. held: those that
--- somebody else holds.
--- Callers: send_signal, deliver_signals. May call: worker. Lock: their rows, without waiting; those of
--- offer.
-CREATE OR REPLACE FUNCTION windlass.wake_waiting(p_jobs bigint[], OUT woken bigint[], OUT held bigint[])
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+-- Ends waits of jobs with the values of signals: each is a step from then on. Returns the places of those that
+-- were; the others have a step already, written by a call of the last run.
+-- Callers: answer_waiting, wake_waiting. May call: worker. Lock: the waits, then the steps. The caller holds
+-- the rows of the jobs, and of the signals. step_no has room for the steps of a call.
+CREATE OR REPLACE FUNCTION windlass.end_waits(
+    p_jobs bigint[], p_attempts smallint[], p_names text[], p_waits tid[], p_values text[]) RETURNS int[]
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_no    bigint := nextval('windlass.step_no');
+    v_ended int[];
+BEGIN
+    DELETE FROM windlass.wait w WHERE w.ctid = ANY (p_waits);
+    WITH written AS (
+        INSERT INTO windlass.step AS s (job, no, at, attempt, name, code, result)
+        SELECT u.job, v_no + u.place, windlass.now(), u.attempt, u.name, 'signal', u.value::json
+          FROM unnest(p_jobs, p_attempts, p_names, p_values) WITH ORDINALITY
+            AS u (job, attempt, name, value, place)
+        ON CONFLICT DO NOTHING RETURNING s.no)
+    SELECT array_agg(w.no - v_no) INTO v_ended FROM written w;
+    RETURN coalesce(v_ended, '{}');
+END $$;
+
+-- Offers jobs that waited for a signal.
+-- Callers: answer_waiting, wake_waiting, whose settings are those of this function. May call: worker. Lock:
+-- their rows, held by the caller; those of offer.
+CREATE OR REPLACE FUNCTION windlass.go_on(p_jobs bigint[]) RETURNS void
+LANGUAGE plpgsql AS $$
 DECLARE
     v_out   tid[];
     v_aside boolean;
+BEGIN
+    SELECT array_agg(x.place) INTO v_out
+      FROM (SELECT g.places
+              FROM (SELECT d.queue, d.priority, array_agg(d.place ORDER BY d.id) AS places
+                      FROM (SELECT y.ctid AS place, y.id, y.queue, y.priority FROM windlass.deferred y
+                             WHERE y.id = ANY (p_jobs) AND y.replaces IS NULL OFFSET 0) AS d
+                     GROUP BY d.queue, d.priority OFFSET 0) AS g  -- lanes are looked up once each
+             WHERE windlass.lane_for(g.queue, g.priority) IS NOT NULL OFFSET 0) AS l
+     CROSS JOIN LATERAL unnest(l.places) AS x (place);
+    v_aside := windlass.offer_deferred(coalesce(v_out, '{}'));
+    IF v_aside OR coalesce(cardinality(v_out), 0) < cardinality(p_jobs) THEN
+        -- A lane has to be declared for the others: they are due now, with a new xid, as in serve_after.
+        UPDATE windlass.deferred d SET run_at = windlass.now(), xid = pg_current_xact_id(), suspended = NULL
+         WHERE d.id = ANY (p_jobs);
+        PERFORM windlass.wake('+');
+    END IF;
+END $$;
+
+-- Wakes those of some jobs that wait for a signal which is there, and ends the waits with the oldest signal
+-- of each name. woken: which these are. held: those that somebody else holds.
+-- Callers: send_signal, deliver_signals. May call: worker. Lock: their rows and the signals, without waiting;
+-- those of end_waits; those of go_on. Where somebody holds a signal, its job is woken nevertheless, and asks.
+CREATE OR REPLACE FUNCTION windlass.wake_waiting(p_jobs bigint[], OUT woken bigint[], OUT held bigint[])
+LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
+SET enable_bitmapscan = off SET jit = off AS $$
+DECLARE
+    m       record;
+    v_taken int[];
 BEGIN
     woken := '{}';
     held := ARRAY(SELECT d.id FROM windlass.deferred d
@@ -204,19 +216,24 @@ BEGIN
     END IF;
     woken := ARRAY(SELECT d.id FROM windlass.deferred d
                     WHERE d.id = ANY (held) AND d.suspended IS NOT NULL FOR UPDATE SKIP LOCKED);
-    SELECT array_agg(x.place) INTO v_out
-      FROM (SELECT array_agg(d.place ORDER BY d.id) AS places
-              FROM (SELECT y.ctid AS place, y.id, y.queue, y.priority FROM windlass.deferred y
-                     WHERE y.id = ANY (woken) AND y.replaces IS NULL OFFSET 0) AS d
-             GROUP BY d.queue, d.priority
-            HAVING windlass.lane_for(d.queue, d.priority) IS NOT NULL) AS g
-     CROSS JOIN LATERAL unnest(g.places) AS x (place);
-    v_aside := windlass.offer_deferred(coalesce(v_out, '{}'));
-    -- A lane has to be declared for the others: they are due now, with a new xid, as in serve_after.
-    UPDATE windlass.deferred d SET run_at = windlass.now(), xid = pg_current_xact_id(), suspended = NULL
-     WHERE d.id = ANY (woken);
-    IF FOUND OR v_aside THEN
-        PERFORM windlass.wake('+');
+    SELECT array_agg(w.job) AS jobs, array_agg(w.attempt) AS attempts, array_agg(w.name) AS names,
+           array_agg(w.wait) AS waits, array_agg(s.signal) AS signals, array_agg(s.value) AS "values"
+      INTO m
+      FROM (SELECT DISTINCT ON (x.job, x.signal) x.job, x.signal, x.name, x.ctid AS wait, d.attempt
+              FROM (SELECT y.id, y.attempt, y.suspended FROM windlass.deferred y
+                     WHERE y.id = ANY (woken) OFFSET 0) AS d
+             CROSS JOIN LATERAL (SELECT z.*, z.ctid FROM windlass.wait z
+                                  WHERE z.job = d.id AND z.claim = d.suspended OFFSET 0) AS x
+             ORDER BY x.job, x.signal, x.no) AS w
+     CROSS JOIN LATERAL (SELECT g.ctid AS signal, g.value::text AS value FROM windlass.signal g
+                          WHERE g.job = w.job AND g.name = w.signal ORDER BY g.no LIMIT 1
+                            FOR UPDATE SKIP LOCKED) AS s;
+    IF m.jobs IS NOT NULL THEN
+        v_taken := windlass.end_waits(m.jobs, m.attempts, m.names, m.waits, m.values);
+        DELETE FROM windlass.signal g WHERE g.ctid = ANY (ARRAY(SELECT m.signals[t] FROM unnest(v_taken) AS t));
+    END IF;
+    IF woken <> '{}' THEN
+        PERFORM windlass.go_on(woken);
     END IF;
     held := ARRAY(SELECT j FROM unnest(held) AS j WHERE j <> ALL (woken));
 END $$;
@@ -302,17 +319,3 @@ LANGUAGE sql STABLE AS $$
            || coalesce(', until ' || to_char(p_until AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS') || ' UTC',
                        '')
 $$;
-
--- ==== Statements that the store sends ====
-
--- :waits
--- What jobs wait for now, newest first: of one job, or behind a place in the list of all.
--- Callers: the store's waits. Lock: none. Runs that went another way have left rows, too: these are few.
-SELECT w.job, w.no, w.name, w.signal, w.shape, date_part('epoch', w.at) AS since,
-       date_part('epoch', w.until) AS until, d.task, d.queue
-  FROM windlass.wait w
- CROSS JOIN LATERAL (SELECT x.task, x.queue FROM windlass.deferred x
-                      WHERE x.id = w.job AND x.suspended = w.claim LIMIT 1) AS d
- WHERE ($1::bigint IS NULL OR w.job = $1) AND ($2::bigint IS NULL OR w.no < $2)
-   AND ($3::text IS NULL OR w.signal = $3)
- ORDER BY w.no DESC LIMIT $4

@@ -44,6 +44,34 @@ BEGIN
     END IF;
 END $$;
 
+-- ==== Reading ====
+
+-- The steps of jobs that were claimed just now, in order, as JSON: [[job, name, result, code, attempt, seconds
+-- that are left of a sleep, written at], ...]. NULL: these are too many, and each handler reads its own.
+-- Callers: claim, for jobs that were offered again or have an id of their own. May call: worker. Lock: none:
+-- nobody writes a step of a job that is claimed but its worker.
+-- So a handler that goes on behind a step or a signal needs no call of its own for them.
+CREATE OR REPLACE FUNCTION windlass.steps_of(p_jobs bigint[]) RETURNS text
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
+AS $$
+DECLARE
+    c_most CONSTANT int := 262144;  -- bytes of results, as they are stored
+    v_size bigint;
+    v_now  timestamptz := windlass.now();
+BEGIN
+    v_size := (SELECT sum(pg_column_size(s.result) + 100) FROM windlass.step s WHERE s.job = ANY (p_jobs));
+    IF v_size IS NULL THEN
+        RETURN '[]';
+    ELSIF v_size > c_most THEN
+        RETURN NULL;
+    END IF;
+    RETURN (SELECT json_agg(json_build_array(s.job, s.name, s.result, s.code, s.attempt,
+                                             date_part('epoch', s.until - v_now), date_part('epoch', s.at))
+                            ORDER BY s.at, s.no)
+              FROM windlass.step s WHERE s.job = ANY (p_jobs));
+END $$;
+
 -- ==== Forgetting ====
 
 -- Removes the steps of jobs that are gone, and what they wait for; returns how many steps.
