@@ -79,6 +79,7 @@ class Absurd(bench_kit.Peer):
         "connections where clients are many",
         "dead worker": "claims last 120 s, the default; then any worker's next claim takes the task again",
         "retries": "5 attempts, the default",
+        "signals": f"emit_event on {CONNECTIONS} connections; the workflow is no longer in memory",
         "PostgreSQL restarts": "the worker stops with an error, its supervisor starts it again",
         "loop": "uvloop",
     }

@@ -111,6 +111,8 @@ class Dbos(bench_kit.Peer):
         "dead worker": "a process that starts under the same executor id takes its workflows back; no "
         "other does, save under Conductor, a service apart",
         "retries": "a workflow is recovered 100 times at most, the default",
+        "signals": f"send from 16 threads on {CONNECTIONS} connections; the workflow waits in memory, and is "
+        "told by NOTIFY",
         "PostgreSQL restarts": "the worker lives on and tries again",
         "loop": "uvloop",
     }

@@ -96,6 +96,8 @@ class WindlassPeer(bench_kit.Peer):
         "worker": "windlass worker -q bench=64 -p P, 64 slots a process; all else as it comes",
         "dead worker": "a child's jobs are handed back by its supervisor, a host's after the lease of 30 s",
         "SQLite": "WAL and synchronous=FULL: an enqueued job survives a power cut. The default",
+        "signals": "asignal of one app as it comes: up to 10 connections, the default; those that are "
+        "sent while a call is under way share the next one. The workflow is no longer in memory",
         "loop": "uvloop, used where installed",
     }
     bulk = "enqueue_many"
