@@ -325,6 +325,7 @@ DECLARE
     v_lane  text;
     v_taken bigint;
     v_next  text;
+    v_locked boolean := false;
     v_turn  bigint;
     v_from  bigint;
     v_base  bigint := nextval('windlass.held_turn');
@@ -393,11 +394,11 @@ BEGIN
         PERFORM FROM windlass.held x WHERE x.id = h.id AND x.gate = p_gate AND v_lane <> ALL (v_busy)
             FOR UPDATE SKIP LOCKED;
         IF NOT FOUND THEN
-            CONTINUE WHEN v_kind <> 'order' OR NOT EXISTS (SELECT FROM windlass.held x
-                                                            WHERE x.id = h.id AND x.gate = p_gate);
-            -- Its locker may leave it there without a note.
-            INSERT INTO windlass.changed_gate (gate) VALUES (p_gate);
-            EXIT;
+            CONTINUE WHEN NOT EXISTS (SELECT FROM windlass.held x WHERE x.id = h.id AND x.gate = p_gate);
+            -- Its locker may leave it there without a note, and so may who holds its lane.
+            v_locked := true;
+            EXIT WHEN v_kind = 'order';
+            CONTINUE;
         END IF;
         n := n + 1;
         IF v_limit IS NOT NULL THEN
@@ -426,6 +427,9 @@ BEGIN
             outs := outs || h;
         END IF;
     END LOOP;
+    IF v_locked AND coalesce(v_taken < v_limit, true) THEN
+        INSERT INTO windlass.changed_gate (gate) VALUES (p_gate);
+    END IF;
     IF v_kind IN ('order', 'key', 'task') AND (n > 0 OR v_noted.gates IS NOT NULL) THEN
         PERFORM windlass.start_lists(ARRAY[p_gate], v_noted.gates, v_noted.turns, v_noted.seen, v_base);
     END IF;
