@@ -81,6 +81,7 @@ def limit_option(default: int) -> Callable[[F], F]:
     return click.option(
         "--limit",
         type=click.IntRange(1, 10_000),
+        metavar="N",
         default=default,
         show_default=True,
         help="List at most this many.",

@@ -13,7 +13,7 @@ import click
 from windlass.cli.enqueue import call_arguments, find_task
 from windlass.cli.options import on_store, with_json
 from windlass.cli.output import print_answer, print_json, print_listing, print_table
-from windlass.cli.settings import given_options, job_options
+from windlass.cli.settings import given_options, schedule_job_options
 from windlass.cli.target import Target, refusals, with_now
 from windlass.core.counts import plural
 from windlass.core.cron import Missed, Overlap, zone
@@ -102,8 +102,10 @@ _CLOCK: Final = ("every", "tz", "missed", "overlap", "grace", "jitter")
 _args = click.option("--args", "named", metavar="JSON", help="Arguments: a JSON object (by name) or array.")
 
 
-def _clock_of(given: dict[str, Any]) -> dict[str, Any]:
-    """What was said of its clock, taken out of all that was given."""
+def _clock_of(cron: str | None, given: dict[str, Any]) -> dict[str, Any]:
+    """What was said of its clock but its expression, taken out of all that was given."""
+    if cron is not None and given["every"] is not None:
+        raise click.UsageError("--cron and --every are mutually exclusive; give one of them")
     found = {name: given.pop(name) for name in _CLOCK}
     return {name: value for name, value in found.items() if value is not None}
 
@@ -114,7 +116,7 @@ def _clock_of(given: dict[str, Any]) -> dict[str, Any]:
 @click.argument("words", metavar="[ARG]...", nargs=-1)
 @_clock
 @_args
-@job_options
+@schedule_job_options
 @with_json
 def add(
     target: Target,
@@ -128,10 +130,12 @@ def add(
 ) -> None:
     """Make a schedule for TASK at run time; it survives deploys, until it is removed.
 
-    Arguments and options of its jobs are those of `windlass enqueue`.
+    Arguments and options of its jobs are as for `windlass enqueue`.
     """
     args, kwargs = call_arguments(words, named)
-    clocked = _clock_of(given)
+    clocked = _clock_of(cron, given)
+    if cron is None and "every" not in clocked:
+        raise click.UsageError("say when it fires: --cron or --every")
     wanted = find_task(target, task).using(**given_options(given))
 
     async def make(store: Store) -> ScheduleRecord:
@@ -147,7 +151,7 @@ def add(
 @_clock
 @click.option("--task", metavar="TASK", help="The task of its jobs, with --args and options of its own.")
 @_args
-@job_options
+@schedule_job_options
 @with_json
 def set_(
     target: Target,
@@ -162,7 +166,7 @@ def set_(
 
     The change is kept, whatever the code declares, until `windlass schedules revert`.
     """
-    clocked = _clock_of(given)
+    clocked = _clock_of(cron, given)
     options = given_options(given)
 
     def job_for(known: ScheduleRecord) -> NewJob | None:

@@ -3,7 +3,7 @@ settings are printed: one of each for every entry of `windlass.store.fields`."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Container, Mapping
 from typing import Any, Final, TypeVar, cast
 
 import click
@@ -18,6 +18,7 @@ from windlass.presentation.text import one_line, span
 from windlass.store.fields import Field, JobOptions, Unit, fields_of
 from windlass.store.protocol import Store
 from windlass.store.records import JOB_OPTIONS
+from windlass.tasks.schedule_options import NOT_OF_SCHEDULES
 
 F = TypeVar("F", bound=Callable[..., Any])
 R = TypeVar("R", bound=msgspec.Struct)
@@ -37,6 +38,7 @@ _READERS: Final[Mapping[Unit, tuple[Reader, str | None]]] = {
     "tags": (click.STRING, "TAG"),
     "headers": (convert_type(header), "KEY=TEXT"),
     **{unit: (click.STRING, unit.upper()) for unit in _TEXTS},
+    "zone": (click.STRING, "ZONE"),
     "name": (QueueName(), "NAME"),
 }
 """Other units are whole numbers, or have choices."""
@@ -56,7 +58,17 @@ def setting_options(record: type[msgspec.Struct], word: str = "none") -> Callabl
 
 def job_options(function: F) -> F:
     """An option for each option of a job but a connection, which only code has."""
-    for field in reversed([each for each in JOB_OPTIONS.values() if each.unit != "connection"]):
+    return _job_options(function, ())
+
+
+def schedule_job_options(function: F) -> F:
+    """An option for each option that the jobs of a schedule can have."""
+    return _job_options(function, (*NOT_OF_SCHEDULES, "debounce"))
+
+
+def _job_options(function: F, left_out: Container[str]) -> F:
+    fields = [each for name, each in JOB_OPTIONS.items() if name not in left_out]
+    for field in reversed([each for each in fields if each.unit != "connection"]):
         function = _option(field)(function)
     return function
 
@@ -123,7 +135,7 @@ def _option(field: Field, word: str | None = None) -> Callable[[F], F]:
         return click.option(f"--{flag}/--no-{flag}", default=None, help=text)
     kind, metavar = _READERS.get(field.unit) or (click.IntRange(min=0 if field.zero else 1), "N")
     if field.choices:
-        kind, metavar = click.Choice(field.choices), None
+        kind, metavar = click.Choice(field.choices), f"[{'|'.join(field.choices)}]"
     if word and field.kind is not bool and (field.optional or field.default is not None):
         kind = OrWord(kind, word)
     return click.option(f"--{flag}", field.name, type=kind, metavar=metavar, multiple=many, help=text)

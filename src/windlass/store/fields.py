@@ -25,8 +25,8 @@ from windlass.signals import MAX_ATTEMPTS, MAX_DELAY
 
 Unit: TypeAlias = Literal[
     "yes, no", "on, off", "time", "rate", "size", "slots", "jobs", "records", "parts", "tokens", "failures",
-    "argument", "name", "priority", "moment", "attempts", "key", "choice", "ids", "tags", "headers", "text",
-    "connection",
+    "zone", "argument", "name", "priority", "moment", "attempts", "key", "choice", "ids", "tags", "headers",
+    "text", "connection",
 ]  # fmt: skip
 """`time` is in seconds and `rate` is so many a second; people write and read them as 30s and 10/s. `size` is
 a count that people may write as 128MiB. Those behind `argument` are of options of jobs alone."""
@@ -262,7 +262,7 @@ class NewBudget(msgspec.Struct, frozen=True, kw_only=True):
         unset="the rate of a second",
     )]  # fmt: skip
     key: Annotated[str | None, Field(
-        "For people: the argument by whose value tasks divide it.", "argument", label="Divided by",
+        "The argument by whose value tasks divide it; shown, and no more than that.", "argument", label="Divided by",
         unset="none",
     )] = None  # fmt: skip
     cap: Annotated[int | None, Field(
@@ -274,7 +274,7 @@ class NewBudget(msgspec.Struct, frozen=True, kw_only=True):
         "The period that use is counted by.", "choice", label="Cap per", choices=("hour", "day", "month"),
     )] = "day"  # fmt: skip
     cap_zone: Annotated[str, Field(
-        "The time zone whose days and months are counted.", "argument", label="Time zone of the cap", most=64,
+        "The time zone whose days and months are counted.", "zone", label="Time zone of the cap", most=64,
     )] = "UTC"  # fmt: skip
     breaker: Annotated[int, Field(
         "It opens after so many failed runs in a row; 0: never.", "failures", label="Breaker opens after",

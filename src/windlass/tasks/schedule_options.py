@@ -19,7 +19,7 @@ from windlass.store.schedules import definition_of
 from windlass.tasks.options import Template
 from windlass.tasks.task import Task
 
-_LEFT_OUT: Final = ("delay", "run_at", "on_conflict", "idempotency_key")
+NOT_OF_SCHEDULES: Final = ("delay", "run_at", "on_conflict", "idempotency_key")
 """What a job may have and a schedule does not keep."""
 
 _PLAIN: Final = NewJob(task="t", payload="{}")
@@ -115,7 +115,7 @@ def checked(schedule: NewSchedule) -> NewSchedule:
 
 def _of_job(name: str, job: NewJob) -> dict[str, Any]:
     """What a schedule keeps of a job. What would be given and then not heeded is refused."""
-    if lost := [option for option in _LEFT_OUT if getattr(job, option) != getattr(_PLAIN, option)]:
+    if lost := [option for option in NOT_OF_SCHEDULES if getattr(job, option) != getattr(_PLAIN, option)]:
         raise _lost(name, lost)
     return {field: getattr(job, field) for field in ("task", "payload", "queue", "priority", "options")}
 
