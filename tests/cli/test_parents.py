@@ -386,4 +386,6 @@ def test_w4_a_group_is_shown_closed_and_cancelled(desk: Desk) -> None:
     assert "closed" in desk.run("group", "close", id).stdout
     assert "was not open" in desk.run("group", "close", id).stdout
     assert "cancelled, with 2 jobs" in desk.run("group", "cancel", id).stdout
+    assert "is cancelled, with 2 jobs: 2 cancelled" in desk.run("group", "show", id).stdout
+    assert "had ended already; 0 jobs cancelled" in desk.run("group", "cancel", id).stdout
     assert "there is no group" in desk.refused("group", "show", UNKNOWN)

@@ -16,7 +16,7 @@ from windlass.core.states import FINISHED
 from windlass.presentation.jobs import options_shown, priority_name
 from windlass.presentation.retries import RetryingShape
 from windlass.presentation.steps import StepShape
-from windlass.presentation.text import kept_line, local, one_line, span
+from windlass.presentation.text import kept_line, local, local_of, one_line, span
 from windlass.presentation.waiting import state_in_words, why_or_reason, worker_name
 from windlass.store.records import TIMEOUT, ClusterView, JobRecord, ParentRecord, WorkerRecord
 
@@ -38,7 +38,7 @@ def print_job(
     far its parts are, where it was split, and `retrying` those that are tried again; `worker` who has it,
     where the store still knows that one; `steps` what it has done [W1]."""
     state, family = _state(job, view, now, worker), _family(job, parent, retrying, now)
-    show(make_sheet([*state, *family, *_times(job, now), *_data(job, now), *_steps(steps)]))
+    show(make_sheet([*state, *family, *_times(job, now), *_data(job, now), *_steps(steps, now)]))
     shown = console()
     for error in job.errors:
         when = local(error.at, now) if error.at else ""
@@ -84,15 +84,16 @@ def _family(
             yield "covers", kept_line(part.span)
 
 
-def _steps(steps: Sequence[StepShape]) -> Iterator[Line]:
+def _steps(steps: Sequence[StepShape], now: float) -> Iterator[Line]:
     for step in steps:
         if step.wakes_at is not None:
-            what = f"asleep until {step.wakes_at}"
+            what = f"asleep until {local_of(step.wakes_at, now)}"
         elif step.result is None:
             what = "slept"
         else:
             what = "timed out" if step.code == TIMEOUT else step.result
-        yield "step", one_line(f"{step.name}, attempt {step.attempt}, {step.at}: {what}")
+        at = "" if step.at is None else f", {local_of(step.at, now)}"
+        yield "step", one_line(f"{step.name}, attempt {step.attempt}{at}: {what}")
 
 
 def _times(job: JobRecord, now: float) -> Iterator[Line]:

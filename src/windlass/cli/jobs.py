@@ -24,7 +24,7 @@ from windlass.presentation.jobs import job_as_json, labels_of, listing_as_json, 
 from windlass.presentation.retries import retrying_of
 from windlass.presentation.signals import wait_shape
 from windlass.presentation.steps import StepShape, step_shapes
-from windlass.presentation.text import one_line, plain, span
+from windlass.presentation.text import local, one_line, plain, span
 from windlass.presentation.waiting import state_in_words, why_or_reason
 from windlass.store.protocol import Store
 from windlass.store.records import ClusterView, JobFilter, JobRecord, Page, WorkerRecord
@@ -208,8 +208,11 @@ def waits(target: Target, name: str | None, limit: int, cursor: str | None, as_j
         return
     now = time.time()
     rows = [
-        (str(each.job), each.signal, each.task, each.queue, span(now - each.since), shape.until or "for ever")
-        for each, shape in zip(found, shapes, strict=True)
+        (
+            *(str(each.job), each.signal, each.task, each.queue, span(now - each.since)),
+            "for ever" if each.until is None else local(each.until, now),
+        )
+        for each in found
     ]
     print_table(("!id", "signal", "task", "queue", ">since", "until"), rows)
     if len(found) == limit:

@@ -184,7 +184,8 @@ def show_group(target: Target, id: int, as_json: bool) -> None:
     """Show how the jobs of a group stand."""
     shape = target.run(lambda store: _find_group(store, id))
     reason = f"; {shape.reason}" if shape.reason else ""
-    print_answer(as_json, {"group": shape}, f"{id} is {shape.state}{reason}: {counts_in_words(shape.counts)}")
+    text = f"{id} is {shape.state}, with {counts_in_words(shape.counts)}{reason}"
+    print_answer(as_json, {"group": shape}, text)
 
 
 @group.command("close")
@@ -207,12 +208,14 @@ def close_group_(target: Target, id: int, as_json: bool) -> None:
 def cancel_group_(target: Target, id: int, as_json: bool) -> None:
     """Cancel a group and those of its jobs that have not ended."""
 
-    async def work(store: Store) -> int:
-        await _find_group(store, id)
-        return len(await cancel_group(store, id))
+    async def work(store: Store) -> tuple[bool, int]:
+        found = await _find_group(store, id)
+        return found.state in FINISHED, len(await cancel_group(store, id))
 
-    cancelled = target.act(work, lambda _: [audit.AuditEntry("cancelled its group", job=id)])
-    print_answer(as_json, {"cancelled": cancelled}, f"{id} cancelled, with {plural(cancelled, 'job')}")
+    ended, cancelled = target.act(work, lambda _: [audit.AuditEntry("cancelled its group", job=id)])
+    jobs = plural(cancelled, "job")
+    text = f"{id} had ended already; {jobs} cancelled" if ended else f"{id} cancelled, with {jobs}"
+    print_answer(as_json, {"cancelled": cancelled}, text)
 
 
 async def _find_group(store: Store, id: int) -> GroupShape:

@@ -82,6 +82,11 @@ def local(moment: float, now: float | None = None) -> str:
     return f"{shown:%Y-%m-%d %H:%M:%S %Z} ({_away(moment, time.time() if now is None else now)})"
 
 
+def local_of(text: str, now: float | None = None) -> str:
+    """The same of a time as JSON has it."""
+    return local(datetime.fromisoformat(text).timestamp(), now)
+
+
 def in_zone(moment: float, zone: tzinfo, now: float) -> str:
     """A time as people read it in another zone, with its weekday and how far away it is."""
     return f"{datetime.fromtimestamp(moment, zone):%a %Y-%m-%d %H:%M:%S %Z} ({_away(moment, now)})"
