@@ -13,6 +13,7 @@ from windlass.store.records import Checkpoint, Step, Wait
 
 HOSTILE = "[red]x[/red] \x1b]0;owned\x07 \u202e\u2028"
 UNKNOWN = "987654321"
+SHAPE = {"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"]}
 
 
 def brought(desk: Desk, state: State, **fields: Any) -> str:
@@ -311,7 +312,8 @@ def test_w2_waits_are_listed_and_answered(any_desk: Desk) -> None:
         worker = await rig.worker()
         (id,) = await rig.add("t")
         job = await rig.run(worker, id)
-        await rig.store.wait_for_signal(worker, job, Wait(name="wait:go", signal="go", timeout=3600))
+        asked = Wait(name="wait:go", signal="go", timeout=3600, shape=json.dumps(SHAPE))
+        await rig.store.wait_for_signal(worker, job, asked)
         await rig.finish(worker, job, Kind.SNOOZE, delay=3600)
         return id
 
@@ -324,6 +326,8 @@ def test_w2_waits_are_listed_and_answered(any_desk: Desk) -> None:
     assert any_desk.json("waits", "--signal", "other") == {"waits": []}
     assert "waits for signal go since" in any_desk.ok("job", "show", id)
     assert "is no JSON" in any_desk.refused("job", "signal", id, "go", "yes", code=2)
+    wrong = any_desk.refused("job", "signal", id, "go", '{"ok": "maybe"}', code=2)
+    assert "does not fit what the job waits for: 'ok' must be true or false" in " ".join(wrong.split())
     assert any_desk.json("job", "signal", id, "go", '{"ok": true}')["answer"] == "delivered"
     assert any_desk.ok("job", "signal", id, "go") == f"{id} go kept\n"
     any_desk.visit(lambda rig: rig.store.cancel([int(id)]))

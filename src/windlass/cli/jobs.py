@@ -15,6 +15,7 @@ from windlass.cli.options import JobId, filters, job_ids, limit_option, with_jso
 from windlass.cli.output import print_json, print_table
 from windlass.cli.settings import change_options, given_options
 from windlass.cli.target import Target
+from windlass.core.json_shapes import misfit
 from windlass.core.states import FINISHED, State
 from windlass.errors import EnqueueError, JobNotFound, WindlassError
 from windlass.handles import bulk
@@ -173,7 +174,10 @@ async def _print_pages(store: Store, found: Sequence[JobRecord], traceback: bool
 @click.argument("value", required=False, default="null", metavar="[JSON]")
 @with_json
 def signal(target: Target, id: int, name: str, value: str, as_json: bool) -> None:
-    """Send a signal to a job that waits for it, or will, with a value."""
+    """Send a signal to a job that waits for it, or will, with a value.
+
+    Where the job waits for a value of a type, one that cannot be of it is refused, and the wait goes on.
+    """
     try:
         given = msgspec.json.decode(value)
     except (msgspec.MsgspecError, UnicodeError) as error:
@@ -182,6 +186,11 @@ def signal(target: Target, id: int, name: str, value: str, as_json: bool) -> Non
         ) from None
 
     async def work(store: Store) -> str:
+        for wait in await store.waits(1, job=id, signal=name):
+            if (wrong := misfit(wait_shape(wait).shape, given)) is not None:
+                raise click.BadParameter(
+                    f"the value does not fit what the job waits for: {wrong}", param_hint="JSON"
+                )
         return await target.app.job(id).asignal(name, given)
 
     answer = target.act(work, lambda answer: [audit.signalled(id, name, answer)])

@@ -277,7 +277,8 @@ class Steps:
         except msgspec.ValidationError as error:
             raise ResultInvalid(
                 f"task {self._job.task}, job {self._job.id}: the result of step {step.name!r} does not fit "
-                f"its type: {error}"
+                f"its type: {error}. The job keeps the result: deploy a type that takes it and retry the job, "
+                "or replay it to begin anew"
             ) from error
 
     async def keep(self, step: Step) -> Step:
@@ -355,7 +356,8 @@ class Steps:
         except msgspec.ValidationError as error:
             raise ResultInvalid(
                 f"task {self._job.task}, job {self._job.id}: the value of signal {signal!r} does not fit its "
-                f"type: {error}"
+                f"type: {error}. The job keeps the value: deploy a handler whose type takes it and retry the "
+                "job, or replay it to begin anew"
             ) from error
 
     async def _load(self) -> dict[str, Step]:
