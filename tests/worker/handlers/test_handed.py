@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from windlass import Retry, Windlass, result_of, results_of
-from windlass.errors import InvalidArguments, InvalidOption, InvalidPayload
+from windlass.errors import InvalidArguments, InvalidOption, InvalidPayload, JobFailed
 from windlass.store.records import DEFAULT_OPTIONS
 
 
@@ -99,7 +99,30 @@ async def test_what_returned_nothing_or_ended_otherwise_gives_none(app: Windlass
     said = (await bad.arecord()).errors[-1].message
     assert f"job {a.id} returned nothing" in said
     assert f"job {b.id} is dead" in said
+    assert "'parts' is a list of results" in said
     assert "which it comes after, is dead" in ((await never.arecord()).reason or "")
+
+
+async def test_a_result_that_does_not_fit_is_named_with_its_job(app: Windlass) -> None:
+    """[W4] Its type is found out by the run alone, where the task's code was not there before."""
+
+    @app.task(name="one")
+    def one() -> int:
+        return 1
+
+    @app.task(name="add", retry=Retry(1))
+    def add(parts: list[int]) -> int:
+        return sum(parts)
+
+    first = await one.aenqueue()
+    job = await add.aenqueue(result_of(first))  # type: ignore[arg-type]
+    async with app.worker():
+        with pytest.raises(JobFailed):
+            await job.aresult(20)
+    said = (await job.arecord()).errors[-1].message
+    assert said == (
+        f"task add: argument 'parts': Expected `array`, got `int`; 'parts' is the result of job {first.id}"
+    )
 
 
 async def test_a_result_that_is_gone_ends_the_job_dead_and_says_so(app: Windlass) -> None:

@@ -3,6 +3,7 @@ and after a sleep or a wait from the step that has kept them, since the jobs may
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
@@ -45,7 +46,7 @@ async def handed_payload(task: RegisteredTask[..., Any], job: ClaimedJob, contex
     try:
         task.signature.decode(text)
     except InvalidArguments as error:
-        raise InvalidArguments(f"{error}{_without(found)}") from error
+        raise InvalidArguments(f"{error}{_handed(wanted, found)}") from error.__cause__
     if may_wait:
         raw = {key: msgspec.Raw(each.encode()) for key, each in arguments.items()}
         context._durable.hand(msgspec.json.encode(raw).decode())
@@ -64,11 +65,15 @@ def _text(kept: KeptResult) -> str:
     return kept.result if kept.state is State.SUCCEEDED and kept.result is not None else "null"
 
 
-def _without(found: dict[int, KeptResult]) -> str:
-    """Which jobs have no result, and why."""
+def _handed(wanted: Mapping[str, int | tuple[int, ...]], found: dict[int, KeptResult]) -> str:
+    """Which arguments are results of which jobs, and which of these have none, and why."""
+    named = ", ".join(
+        f"{key!r} is the result of job {each}" if isinstance(each, int) else f"{key!r} is a list of results"
+        for key, each in wanted.items()
+    )
     why = [
         f"job {id} {'returned nothing' if kept.state is State.SUCCEEDED else f'is {kept.state.value}'}"
         for id, kept in found.items()
         if _text(kept) == "null"
     ]
-    return f"; it is handed results, and {', '.join(why)}" if why else ""
+    return "; ".join(["", named, *why])
