@@ -43,9 +43,10 @@ class Cost:
         self.budget: Final = check_name("budget", name)
         """The name of the budget."""
         if not callable(tokens) and not isinstance(tokens, str):
+            fixed = tokens if type(tokens) is int else 2
             raise ConfigurationError(
                 f"Cost({self.budget!r}, tokens={tokens!r}): give the name of an argument, or a function of "
-                f"the arguments; for a fixed number write budgets={{{self.budget!r}: 2}}"
+                f"the arguments; a fixed number is written budgets={{{self.budget!r}: {fixed}}}, without Cost"
             )
         if type(default) is not int or not 1 <= default <= MOST:
             raise ConfigurationError(
