@@ -155,7 +155,7 @@ def died(job: JobView) -> str:
         "its only attempt failed" if job.max_attempts == 1 else f"all {job.max_attempts:,} attempts failed"
     )
     reasons = [used_up if job.reason == "exhausted" else job.reason]
-    if job.errors:
+    if job.errors and job.errors[-1].message != job.reason:  # what raised Dead has said both
         reasons.append(f"{job.errors[-1].type}: {job.errors[-1].message}")
     return "; ".join(one_line(words, 500) for words in reasons if words)
 
