@@ -49,7 +49,7 @@ def counts(connection: apsw.Connection, group: int) -> Mapping[str, int]:
     for job in jobs(connection, group, limit=-1):
         seen = listing.seen_job(connection, job)
         found["gone" if seen is None else str(seen.state)] += 1
-    return found
+    return dict(found)
 
 
 def expire(tx: Transaction, limit: int) -> int:
