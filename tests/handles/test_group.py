@@ -53,6 +53,15 @@ def test_jobs_of_several_tasks_and_what_comes_after_all_of_them(any_app: Windlas
     assert repr(group) == f"<Group {group.id}>"
 
 
+def test_the_counts_of_what_is_no_group_are_refused(any_app: Windlass) -> None:
+    """[W4] None of its jobs would read as: none is left."""
+    tasks(any_app)
+    for id in (987654321, any_app.named("load").enqueue("a").id):
+        with pytest.raises(JobNotFound, match=f"there is no group {id}: no job of this id ends one"):
+            any_app.group(id).counts()
+    assert any_app.open_group("empty").counts() == {}
+
+
 def test_a_group_of_which_a_job_dies_is_dead_and_says_so(any_app: Windlass) -> None:
     tasks(any_app)
     load, fail, note = (any_app.named(name) for name in ("load", "fail", "note"))

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, ParamSpec, Self, TypeVar
 
 from windlass.core.names import check_name
 from windlass.core.states import Priority
-from windlass.errors import ConfigurationError
+from windlass.errors import ConfigurationError, JobNotFound
 from windlass.handles.job import Job
 from windlass.running.encoding import encode
 from windlass.store.records import NewJob, Options, Receipt
@@ -153,12 +153,13 @@ class Group(Job[dict[str, int]]):
 
     def counts(self) -> Mapping[str, int]:
         """How many of its jobs are in each state: `{"succeeded": 7, "running": 2}`. Those that were deleted,
-        and those whose retention has passed, are `gone`. Each job is looked up: of thousands ask seldom."""
-        return self._store_handle().call(lambda store: store.group_counts(self.id))
+        and those whose retention has passed, are `gone`. Each job is looked up: of thousands ask seldom.
+        Raises JobNotFound where there is no such group."""
+        return self._store_handle().call(self._counts)
 
     async def acounts(self) -> Mapping[str, int]:
         """How many of its jobs are in each state; see `counts`."""
-        return await self._store_handle().acall(lambda store: store.group_counts(self.id))
+        return await self._store_handle().acall(self._counts)
 
     def jobs(self, *, after: int = 0, limit: int = PAGE) -> list[Job[Any]]:
         """Its jobs in the order of their ids, those above `after`: pass the id of the last for the next
@@ -187,6 +188,17 @@ class Group(Job[dict[str, int]]):
         return len(asked)
 
     # -- how --------------------------------------------------------------------------------------------
+
+    async def _counts(self, store: Store) -> Mapping[str, int]:
+        counts = await store.group_counts(self.id)
+        if not counts:  # a group without jobs, or none
+            end = await store.job(self.id)
+            if end is None or not end.options.group_end:
+                raise JobNotFound(
+                    f"there is no group {self.id}: no job of this id ends one, or it is gone; pass the `id` "
+                    "of what open_group() returned"
+                )
+        return counts
 
     def _checked(self, task: Task[..., Any]) -> Task[..., Any]:
         if task._template.connection is not None:
