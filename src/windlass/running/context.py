@@ -430,8 +430,12 @@ class Context:
         """For the engine: this handler can have none."""
         self._durable.refuse(ConfigurationError(why))
 
+    @property
+    def _is_on_loop(self) -> bool:
+        return runs_on(self._port.loop)
+
     def _must_be_on_loop(self, name: str) -> None:
-        if not runs_on(self._port.loop):
+        if not self._is_on_loop:
             raise ConfigurationError(
                 f"await ctx.{name}(…) is for `async def` handlers; a plain one writes ctx.blocking.{name}(…)"
             )

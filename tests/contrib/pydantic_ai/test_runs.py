@@ -273,7 +273,9 @@ def test_w1_a_plain_handler_is_told_to_be_async(app: Windlass) -> None:
 
     job = work.enqueue()
     app.run_until_idle()
-    assert "for `async def` handlers" in job.record().errors[-1].message
+    said = job.record().errors[-1].message  # it has awaited no ctx.step of its own
+    assert "agent 'a' was run by a plain handler" in said
+    assert "`await agent.run(…)` in place of run_sync()" in said
 
 
 async def test_w1_outside_of_a_job_it_is_an_ordinary_agent(script: Script) -> None:

@@ -94,6 +94,11 @@ class Operation(BoundDurableOperation[Any, Any, Any]):
     async def __call__(self, params: Any, *, config: Any = None) -> Any:
         """Run it as a step, or give what its row holds."""
         backend, operation, job = self._backend, self._operation, current_context()
+        if not job._is_on_loop:
+            raise ConfigurationError(
+                f"agent {backend.name!r} was run by a plain handler: its steps need the worker's event loop; "
+                "write `async def` and `await agent.run(…)` in place of run_sync()"
+            )
         if isinstance(operation.operation_id, EventStreamHandlerId) and not backend.events:
             return None
         fresh: list[Any] = []
