@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, ParamSpec, TypeVar
 
 from windlass.core.durations import Duration
 from windlass.running.emitting import RunStream
 from windlass.running.port import LOOK_EVERY, Port, wait
-from windlass.running.steps import IN_PLACE, WAIT, Call, Steps, Suspended, span
+from windlass.running.steps import IN_PLACE, WAIT, Call, Steps, Suspended, span, time_until
 from windlass.signals import Retry
 from windlass.store.records import Step
 from windlass.store.signal_rules import check_name
@@ -56,7 +56,7 @@ class Blocking:
             retry=retry, timeout=None, type=type, version=version, accepts=accepts, was=was,
         )  # fmt: skip
         numbered = self._steps.numbered(name)
-        found = wait(self._port.loop, "step", lambda: self._steps.find(numbered, call))
+        found = wait(self._port.loop, "blocking.step", lambda: self._steps.find(numbered, call))
         if found is not None:
             result: T = self._steps.read(found, call)
             return result
@@ -74,14 +74,14 @@ class Blocking:
                 self._wait(pause)
             else:
                 break
-        kept: T = wait(self._port.loop, "step", lambda: self._steps.save(numbered, call, value))
+        kept: T = wait(self._port.loop, "blocking.step", lambda: self._steps.save(numbered, call, value))
         return kept
 
     def sleep(self, delay: Duration) -> None:
         """Go on after a while; see `Context.sleep`."""
         lasts = span(delay)
         name = self._steps.numbered("sleep")
-        left = wait(self._port.loop, "sleep", lambda: self._steps.sleep(name, lasts))
+        left = wait(self._port.loop, "blocking.sleep", lambda: self._steps.sleep(name, lasts))
         self._suspend(left)
 
     def _wait(self, seconds: float) -> None:
@@ -93,7 +93,7 @@ class Blocking:
 
     def sleep_until(self, moment: datetime) -> None:
         """Go on at a moment; see `Context.sleep_until`."""
-        self.sleep(max((moment - datetime.now(UTC)).total_seconds(), 0.0))
+        self.sleep(time_until(moment))
 
     def wait(self, name: str, *, timeout: Duration | None = None, type: Any = Any) -> Any:
         """Wait for a signal; see `Context.wait`."""
@@ -101,7 +101,9 @@ class Blocking:
         lasts = None if timeout is None else span(timeout, f"wait({name!r}, timeout")
         numbered = self._steps.numbered(f"{WAIT}{name}")
         while True:
-            found = wait(self._port.loop, "wait", lambda: self._steps.ask(numbered, name, lasts, type))
+            found = wait(
+                self._port.loop, "blocking.wait", lambda: self._steps.ask(numbered, name, lasts, type)
+            )
             if isinstance(found, Step):
                 return self._steps.answer(found, name, type)
             self._suspend(found)
@@ -118,4 +120,4 @@ class Blocking:
         """Append an event to the job's stream; see `Context.emit`."""
         full = self._put(value)
         if full is not None:
-            wait(self._port.loop, "emit", full.room)
+            wait(self._port.loop, "blocking.emit", full.room)

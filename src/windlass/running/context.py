@@ -16,12 +16,13 @@ runs the job through a `Port` and knows neither store nor engine.
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from types import MappingProxyType, TracebackType
-from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar, Unpack, cast, overload
 
 from windlass.core.durations import Duration
 from windlass.core.states import Kind
@@ -31,7 +32,7 @@ from windlass.running.checkpoints import Checkpoints
 from windlass.running.emitting import MAX_EVENT, RunStream
 from windlass.running.encoding import decode, encode
 from windlass.running.port import Port, hop, runs_on, wait
-from windlass.running.steps import IN_PLACE, WAIT, Call, Steps, run, run_in_transaction, span
+from windlass.running.steps import IN_PLACE, WAIT, Call, Steps, run, run_in_transaction, span, time_until
 from windlass.signals import Cancelled, Retry
 from windlass.store.records import ClaimedJob, Outcome, Step
 from windlass.store.signal_rules import check_name
@@ -43,8 +44,21 @@ if TYPE_CHECKING:
 __all__ = ["Context", "JobTransaction", "current_context", "entered"]
 
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
 logger: Final = logging.getLogger("windlass.job")
 _current: Final[ContextVar[Context]] = ContextVar("windlass.context")
+
+
+def _on_loop(method: F) -> F:
+    """Refuse a plain handler as it calls and not as it awaits, which it never does: what it got would be a
+    coroutine, which is true like a yes, and its wait would be over before it began [W2]."""
+
+    @functools.wraps(method)
+    def called(self: Context, *args: Any, **kwargs: Any) -> Any:
+        self._must_be_on_loop(method.__name__)
+        return method(self, *args, **kwargs)
+
+    return cast(F, called)
 
 
 class Context:
@@ -292,6 +306,7 @@ class Context:
     @overload
     async def step(self, name: str, function: Callable[..., T], /, *args: Any, **options: Any) -> T: ...
 
+    @_on_loop
     async def step(  # noqa: PLR0913 - what a step may say
         self,
         name: str,
@@ -329,11 +344,11 @@ class Context:
             name, function, args, kwargs,
             retry=retry, timeout=timeout, type=type, version=version, accepts=accepts, was=was,
         )  # fmt: skip
-        self._must_be_on_loop("step")
         if transaction:
             return await run_in_transaction(self._durable, call, self._job, self._port)
         return await run(self._durable, call)
 
+    @_on_loop
     async def sleep(self, delay: Duration) -> None:
         """Go on after a while: the run ends here, and the job is run again when the time is over. Meanwhile
         it holds no slot, no lease and no memory, and no attempt is charged [W2].
@@ -342,7 +357,6 @@ class Context:
         What ends the run is no Exception, so `except Exception` lets it pass. Steps that run beside a sleep
         end first. A sleep of a second or less is waited for in place."""
         lasts = span(delay)
-        self._must_be_on_loop("sleep")
         name = self._durable.numbered("sleep")
         with self._durable.counted():
             left = await self._durable.sleep(name, lasts)
@@ -351,12 +365,12 @@ class Context:
         else:
             await asyncio.sleep(left)
 
+    @_on_loop
     async def sleep_until(self, moment: datetime) -> None:
         """Go on at a moment, a datetime with a time zone; see `sleep`."""
-        if moment.tzinfo is None:
-            raise ConfigurationError(f"sleep_until({moment!r}): write a datetime with a time zone")
-        await self.sleep(max((moment - datetime.now(UTC)).total_seconds(), 0.0))
+        await self.sleep(time_until(moment))
 
+    @_on_loop
     async def wait(self, name: str, *, timeout: Duration | None = None, type: Any = Any) -> Any:
         """Wait for a signal that somebody sends to this job, and return its value, read by `type` [W2].
 
@@ -369,7 +383,6 @@ class Context:
         over, WaitTimedOut is raised, now and on each later attempt. Uncaught, that ends the job dead."""
         check_name(name)
         lasts = None if timeout is None else span(timeout, f"wait({name!r}, timeout")
-        self._must_be_on_loop("wait")
         numbered = self._durable.numbered(f"{WAIT}{name}")
         while True:
             with self._durable.counted():
@@ -380,6 +393,7 @@ class Context:
 
     # -- the stream ---------------------------------------------------------------------------------------
 
+    @_on_loop
     async def emit(self, value: Any) -> None:
         """Append an event to the job's stream, for those who watch it run: text, or anything JSON can carry,
         up to 64 KiB [W3].
@@ -393,7 +407,6 @@ class Context:
 
         Raises ClaimLost or WorkerLost when the job belongs to somebody else now [C5]: let it pass. Raises
         InvalidPayload or PayloadTooLarge for what no stream can keep."""
-        self._must_be_on_loop("emit")
         full = self._put(value)
         if full is not None:
             await full.room()

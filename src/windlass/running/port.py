@@ -110,8 +110,9 @@ async def hop(loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, T]
 def wait(loop: asyncio.AbstractEventLoop, name: str, operation: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """Run an operation on this loop and wait for it, from any thread but the loop's own."""
     if runs_on(loop):
+        awaited = name.removeprefix("blocking.") if name.startswith("blocking.") else f"a{name}"
         raise RuntimeError(
-            f"ctx.{name}(...) would wait for the loop it is called on; await ctx.a{name}(...) instead"
+            f"ctx.{name}(...) would wait for the loop it is called on; await ctx.{awaited}(...) instead"
         )
     coroutine = operation()
     future = _submit(loop, coroutine)

@@ -22,6 +22,7 @@ import typing
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from datetime import UTC, datetime
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -277,8 +278,8 @@ class Steps:
         except msgspec.ValidationError as error:
             raise ResultInvalid(
                 f"task {self._job.task}, job {self._job.id}: the result of step {step.name!r} does not fit "
-                f"its type: {error}. The job keeps the result: deploy a type that takes it and retry the job, "
-                "or replay it to begin anew"
+                f"its type: {error}. The job keeps the result: deploy a type that takes it and retry the "
+                "job, or replay it to begin anew"
             ) from error
 
     async def keep(self, step: Step) -> Step:
@@ -457,3 +458,10 @@ def span(value: Duration, what: str = "a sleep") -> float:
         return seconds(value)
     except ValueError as error:
         raise ConfigurationError(f"{what}: {error}") from None
+
+
+def time_until(moment: object) -> float:
+    """Seconds until a moment, 0 where it has passed. Raises ConfigurationError for what is none."""
+    if not isinstance(moment, datetime) or moment.tzinfo is None:
+        raise ConfigurationError(f"sleep_until({moment!r}): write a datetime with a time zone")
+    return max((moment - datetime.now(UTC)).total_seconds(), 0.0)

@@ -3,6 +3,7 @@ and in batches [W1] [W2]."""
 
 import asyncio
 from collections import Counter
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -53,6 +54,51 @@ async def test_w1_a_step_has_no_steps_of_its_own(any_app: Windlass) -> None:
     async with any_app.worker({"default": 1}):
         for job in jobs:
             with pytest.raises(JobFailed, match="inside of step 'outer'"):
+                await job.aresult("10s")
+
+
+@pytest.mark.parametrize("method", ["step", "sleep", "sleep_until", "wait", "emit"])
+async def test_w2_a_plain_handler_that_cannot_await_is_told_as_it_calls(app: Windlass, method: str) -> None:
+    """Else it gets a coroutine and goes on: a wait for an approval would be over, and true, at once."""
+    given: dict[str, tuple[Any, ...]] = {
+        "step": ("a", Counter), "sleep": ("1h",), "sleep_until": (datetime.now(UTC),), "wait": ("yes",),
+        "emit": ("text",),
+    }  # fmt: skip
+
+    @app.task(retry=Retry(1))
+    def plain(ctx: Context) -> str:
+        return "yes" if getattr(ctx, method)(*given[method]) else "no"
+
+    @app.task(retry=Retry(1))
+    async def awaiting(ctx: Context) -> None:
+        getattr(ctx.blocking, method)(*given[method])
+
+    await app.amigrate()
+    job, other = await plain.aenqueue(), await awaiting.aenqueue()
+    async with app.worker({"default": 1}):
+        with pytest.raises(JobFailed, match=rf"a plain one writes ctx\.blocking\.{method}\("):
+            await job.aresult("10s")
+        if method != "emit":  # which waits for the store alone, and only where that is slow
+            name = method.removesuffix("_until")
+            with pytest.raises(JobFailed, match=rf"ctx\.blocking\.{name}\(.*; await ctx\.{name}\("):
+                await other.aresult("10s")
+
+
+@pytest.mark.parametrize("moment", ["tomorrow", datetime(2030, 1, 1)])  # noqa: DTZ001
+async def test_w2_a_moment_to_sleep_until_is_a_datetime_with_a_zone(app: Windlass, moment: Any) -> None:
+    @app.task(retry=Retry(1))
+    async def work(ctx: Context) -> None:
+        await ctx.sleep_until(moment)
+
+    @app.task(retry=Retry(1))
+    def plain(ctx: Context) -> None:
+        ctx.blocking.sleep_until(moment)
+
+    await app.amigrate()
+    jobs = [await work.aenqueue(), await plain.aenqueue()]
+    async with app.worker({"default": 1}):
+        for job in jobs:
+            with pytest.raises(JobFailed, match="write a datetime with a time zone"):
                 await job.aresult("10s")
 
 
