@@ -262,8 +262,8 @@ class NewBudget(msgspec.Struct, frozen=True, kw_only=True):
         unset="the rate of a second",
     )]  # fmt: skip
     key: Annotated[str | None, Field(
-        "The argument by whose value tasks divide it; shown, and no more than that.", "argument", label="Divided by",
-        unset="none",
+        "The argument by whose value tasks divide it; shown, and no more than that.", "argument",
+        label="Divided by", unset="none",
     )] = None  # fmt: skip
     cap: Annotated[int | None, Field(
         "The most tokens in a period, whatever the rate.", "tokens", label="Cap", most=_MAX_BIG, unset="none",

@@ -42,8 +42,9 @@ class Cost:
         name = budget if isinstance(budget, str) else getattr(budget, "name", None)
         self.budget: Final = check_name("budget", name)
         """The name of the budget."""
-        if not callable(tokens) and not isinstance(tokens, str):
-            fixed = tokens if type(tokens) is int else 2
+        given: object = tokens
+        if not callable(given) and not isinstance(given, str):
+            fixed = given if isinstance(given, int) else 2
             raise ConfigurationError(
                 f"Cost({self.budget!r}, tokens={tokens!r}): give the name of an argument, or a function of "
                 f"the arguments; a fixed number is written budgets={{{self.budget!r}: {fixed}}}, without Cost"
