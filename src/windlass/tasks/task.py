@@ -90,6 +90,8 @@ class CommonOptions(FlowOptions, total=False):
     """How long one attempt may run."""
     expires: Duration
     """After how long its jobs end as cancelled where nobody has begun them; see `JobOptions`."""
+    needs: Iterable[str] | str
+    """Abilities: only a worker that has all of these runs its jobs [K14]."""
     tags: Iterable[str]
     """Words to find its jobs by."""
 
@@ -286,7 +288,7 @@ class RegisteredTask(Task[P, R]):
             raise ConfigurationError(f"retry={self.retry!r} is not a policy; write retry=Retry(5, base='5s')")
         self.has_policy: Final = "retry" in options
         given = JobOptions(max_attempts=self.retry.attempts)
-        for option in ("queue", "priority", "expires", "tags"):
+        for option in ("queue", "priority", "expires", "needs", "tags"):
             if option in options:
                 given[option] = options[option]
         name = options["name"] if "name" in options else name_of(function)

@@ -173,11 +173,11 @@ def resume(tx: Transaction, row: Row) -> None:
 
 def shut_out(tx: Transaction, row: Row) -> None:
     """A job that nobody would run waits for its queue, and leaves its slots to others [F3]."""
-    queue = tx.lanes.numbered(row.lane).queue
+    place = tx.lanes.numbered(row.lane).place
     _leave(tx, row)
     tx.gates.drop_slots(row.id)
     tx.gates.suspend_reservation(row.id)
-    _join_list(tx, row, shut_gate(queue), row.touched_at)
+    _join_list(tx, row, shut_gate(place), row.touched_at)
 
 
 def send_to_list(tx: Transaction, row: Row, gate: str, need: int | None = None) -> None:

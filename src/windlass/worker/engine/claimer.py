@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from windlass.core.abilities import NONE
 from windlass.core.retry import Backoff
 from windlass.core.states import Kind
 from windlass.errors import StoreFull, StoreUnavailable
@@ -68,6 +69,7 @@ class Claimer:
         *,
         alone: bool = False,
         board: Board | None = None,
+        abilities: frozenset[str] = NONE,
     ) -> None:
         self.closed = False
         """Whether nothing more is claimed, and what comes in goes back."""
@@ -84,6 +86,7 @@ class Claimer:
         self._changed = changed
         self._alone = alone
         self._board = board
+        self._abilities = abilities
         self._loop = asyncio.get_running_loop()
         self._in_vain = 0
         self._woken_at = 0.0
@@ -107,7 +110,9 @@ class Claimer:
         try:
             limit = 1 if self._quarantine.closed else self._capacity.limit(wants)
             crowds = self._capacity.crowds(wants)
-            claims = await self._store.claim(self._worker, wants, limit, self._feedback.needs, crowds)
+            claims = await self._store.claim(
+                self._worker, wants, limit, self._feedback.needs, crowds, self._abilities
+            )
         except BaseException:
             self._unanswered.lost()
             raise
@@ -221,7 +226,8 @@ class Claimer:
         """Wait for work in queues that have room, or for room in others."""
         self._slots.asked = frozenset(wants)
         try:
-            if await self._changed.unless_set(self._store.wait(list(wants), IDLE)) is not None:
+            waiting = self._store.wait(list(wants), IDLE, self._abilities)
+            if await self._changed.unless_set(waiting) is not None:
                 await self._give_way()
         except Exception as error:  # noqa: BLE001 - whatever it is, polling goes on
             message = "cannot wait for a wake-up, polling: %s: %s"

@@ -102,7 +102,8 @@ BEGIN
                                                  ORDER BY x.since LIMIT p_most) AS y)
         WHEN 'free' THEN (SELECT count(*) FROM (SELECT FROM windlass.held x
                                                  WHERE x.queue = p_queue AND x.fair_key IS NOT NULL
-                                                 ORDER BY x.priority, x.fair_key, x.turn LIMIT p_most) AS y)
+                                                 ORDER BY x.priority, windlass.abilities_of(x.options),
+                                                          x.fair_key, x.turn LIMIT p_most) AS y)
         WHEN 'scheduled' THEN (SELECT count(*) FROM (SELECT FROM windlass.deferred x
                                                       WHERE x.queue BETWEEN p_queue AND p_queue
                                                         AND NOT x.retrying
