@@ -48,9 +48,8 @@ def missing(needs: str, workers: Iterable[Set[str]]) -> list[str]:
 
 
 def in_words(names: Collection[str]) -> str:
-    """`the ability gpu`, or `the abilities big-memory and gpu`."""
-    *others, last = sorted(names)
-    return f"the abilities {', '.join(others)} and {last}" if others else f"the ability {last}"
+    """`the ability gpu`, or `the abilities big-memory, gpu`."""
+    return f"the {'ability' if len(names) == 1 else 'abilities'} {', '.join(sorted(names))}"
 
 
 def place_name(queue: str, needs: str) -> str:

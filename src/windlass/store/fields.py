@@ -356,7 +356,7 @@ class JobOptions(TypedDict, total=False):
     otherwise: Annotated[Otherwise, Field(
         "What becomes of it where one of those ends in another way.", "choice", beside="after",
         more="`dead`, `cancel` or `run`.")]  # fmt: skip
-    needs: Annotated[Iterable[str] | str, Field(
+    needs: Annotated[str | Iterable[str], Field(
         "Abilities: only a worker that has all of these runs it.", "abilities", unset="the task's",
         change=True, most=MAX_NEEDS, more="One name, or up to 8, such as `gpu`; a worker has them by "
         "`--ability gpu`.", when="it needs a special machine")]  # fmt: skip

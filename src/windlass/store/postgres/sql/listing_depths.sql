@@ -276,10 +276,15 @@ END $$;
 -- ==== Statements that the store sends ====
 
 -- :depths
--- Counts per queue, how long the oldest has waited, and how often jobs were offered.
+-- Counts per queue, how long the oldest has waited, how often jobs were offered, and how many stand in lanes
+-- whose jobs need abilities, by these.
 -- Callers: the store's depth. Lock: none.
 SELECT d.queue, d.ready, d.running, d.scheduled, d.retrying, d.dead, coalesce(o.n, 0) AS offered,
        d.pending_parts, d.free, d.estimate,
+       (SELECT json_object_agg(n.abilities, n.n)
+          FROM (SELECT l.abilities, sum(windlass.lane_depth(l.id)) AS n FROM windlass.lane l
+                 WHERE l.queue = d.queue AND l.abilities <> '' GROUP BY l.abilities) AS n
+         WHERE n.n > 0)::text AS needs,
        CASE WHEN d.oldest IS NOT NULL
             THEN greatest(date_part('epoch', windlass.now() - d.oldest), 0) END AS oldest
   FROM windlass.depth() AS d LEFT JOIN windlass.offered() AS o ON o.queue = d.queue
