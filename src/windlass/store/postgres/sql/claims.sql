@@ -499,8 +499,8 @@ BEGIN
                LEFT JOIN unnest(p_queues) WITH ORDINALITY AS q (queue, place) ON q.queue = u.queue
               GROUP BY u.queue, u.priority, u.abilities, q.place
               ORDER BY u.queue, u.priority, u.abilities LOOP
-        v_room := CASE WHEN windlass.is_able(p_worker, g.abilities) THEN coalesce(p_rooms[g.place], 0)
-                       ELSE 0 END;
+        v_room := CASE WHEN g.abilities = '' OR windlass.is_able(p_worker, g.abilities)
+                       THEN coalesce(p_rooms[g.place], 0) ELSE 0 END;
         v_rows := CASE WHEN v_room > 0 THEN
                   ARRAY(SELECT u FROM unnest(g.jobs) AS u
                          WHERE u.deaths = 0 AND u.task <> ALL (p_tokens)
@@ -512,7 +512,7 @@ BEGIN
            AND q.concurrency IS NULL AND NOT q.governor AND NOT q.paused
            AND (q.cool_until IS NULL OR windlass.cooldown_left(q) = 0)
            AND NOT EXISTS (SELECT FROM windlass.lane x WHERE x.queue = g.queue AND x.id <> l.id
-                              AND windlass.is_able(p_worker, x.abilities)
+                              AND (x.abilities = '' OR windlass.is_able(p_worker, x.abilities))
                               AND windlass.lane_depth(x.id) > 0);
         IF NOT FOUND OR NOT pg_try_advisory_xact_lock(windlass.lock_space(), v_lane.id) THEN
             v_left := v_left || g.jobs;

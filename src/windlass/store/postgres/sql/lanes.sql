@@ -20,13 +20,12 @@ LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE p_abilities WHEN '' THEN p_queue ELSE p_queue || ' ' || p_abilities END
 $$;
 
--- Whether a worker has all of these abilities.
+-- Whether a worker has all of these abilities, of which there are some.
 -- Callers: hand_over. May call: worker. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.is_able(p_worker bigint, p_abilities text) RETURNS boolean
 LANGUAGE sql STABLE AS $$
-    SELECT p_abilities = '' OR EXISTS (SELECT FROM windlass.worker w
-                                        WHERE w.id = p_worker
-                                          AND string_to_array(p_abilities, ',') <@ w.abilities)
+    SELECT EXISTS (SELECT FROM windlass.worker w
+                    WHERE w.id = p_worker AND string_to_array(p_abilities, ',') <@ w.abilities)
 $$;
 
 -- The lane in which jobs of a queue and priority that need these abilities are offered, or NULL.
