@@ -121,9 +121,9 @@ def _heads(tx: Transaction, queues: list[str], abilities: Set[str]) -> Heads:
     able = encode(list(abilities)).decode()
     if len(queues) > MANY:
         wanted = frozenset(queues)
-        found = [head for head in tx.all(_SQL["all_heads"], (tx.now, None, able)) if head[1] in wanted]
+        found = [head for head in tx.all(_SQL["all_heads"], (tx.now, able)) if head[1] in wanted]
     else:
-        found = tx.all(_SQL["heads"], (tx.now, encode(queues).decode(), able))
+        found = tx.all(_SQL["heads"], (tx.now, able, encode(queues).decode()))
     heads = Heads()
     for lane, queue, priority, since, bounded, limited, reserved, expires in found:
         if since is None:
@@ -282,11 +282,11 @@ def work_in(
         wanted = frozenset(queues)
         found = {
             queue: bounded
-            for queue, bounded in fetch(connection, _SQL["all_claimable"], (now, None, able))
+            for queue, bounded in fetch(connection, _SQL["all_claimable"], (now, able))
             if queue in wanted
         }
     else:
-        found = dict(fetch(connection, _SQL["claimable"], (now, encode(list(queues)).decode(), able)))
+        found = dict(fetch(connection, _SQL["claimable"], (now, able, encode(list(queues)).decode())))
     bounded = [queue for queue, is_bounded in found.items() if is_bounded]
     if len(bounded) < len(found):
         return 0.0

@@ -115,9 +115,10 @@ CREATE INDEX ON windlass.task_setting (name) WHERE concurrency IS NOT NULL;
 -- ==== Lanes ====
 
 -- A lane is one queue x priority x what its jobs need of a worker: abilities, sorted and with commas between
--- them, '' for none. Its number is never used again; lane 0 is reserved. Its sequences are kept by name: an oid of the publisher would stop a subscriber's apply worker at the first lane that is
--- new there. epoch: the one in which its numbers are sure to be new. skipped: numbers that were passed over
--- at the beginning of an epoch, and that no job has had.
+-- them, '' for none. Its number is never used again; lane 0 is reserved. Its sequences are kept by name: an
+-- oid of the publisher would stop a subscriber's apply worker at the first lane that is new there. epoch: the
+-- one in which its numbers are sure to be new. skipped: numbers that were passed over at the beginning of an
+-- epoch, and that no job has had.
 CREATE SEQUENCE windlass.lane_id MINVALUE 1 MAXVALUE 524287 NO CYCLE CACHE 1;
 CREATE TABLE windlass.lane (
     id       int PRIMARY KEY CHECK (id BETWEEN 1 AND 524287),

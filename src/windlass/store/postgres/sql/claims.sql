@@ -463,9 +463,10 @@ END $$;
 -- there like any other; those of waiting_first; then those of offer.
 -- Not handed over: jobs that need tokens (p_tokens: their tasks), parts, those that may have waited too long
 -- [E8], those that have seen a worker die [C8], those that need an ability which the worker lacks, those of
--- queues that are limited, paused or cooling. Nobody is overtaken [C2]: what waits in the lane goes first, and where p_runs says that others of its key may
--- follow each job (see add_followers), the worker is handed that. Else nothing is handed over while anybody
--- waits in the lane, as where others of their queue wait in another lane.
+-- queues that are limited, paused or cooling. Nobody is overtaken [C2]: what waits in the lane goes first,
+-- and where p_runs says that others of its key may follow each job (see add_followers), the worker is handed
+-- that. Else nothing is handed over while anybody waits in the lane, as where others of their queue wait in
+-- another lane.
 CREATE OR REPLACE FUNCTION windlass.hand_over(
     p_worker bigint, p_rows windlass.held[], p_queues text[], p_rooms int[], p_tokens text[], p_runs int[],
     p_limit int) RETURNS windlass.handed[]

@@ -152,8 +152,9 @@ END $$;
 -- Refuses options that no worker could read [E4]: every claim with such a job would fail [fault 17].
 -- Callers: change, enqueue_many, enqueue_mixed, enqueue_one, import_rows, import_parent. May call: worker.
 -- Lock: none. Returns them normalized: JSON text may repeat a key, write 5 as 5e0, or name abilities in any
--- order. Options that only the store may set (unknown_since, part, expires_at) are dropped. The rules here are those of internal options;
--- setting_rules.py puts the others in place of the comment when the functions are loaded.
+-- order. Options that only the store may set (unknown_since, part, expires_at) are dropped. The rules here
+-- are those of internal options; setting_rules.py puts the others in place of the comment when the functions
+-- are loaded.
 CREATE OR REPLACE FUNCTION windlass.check_options(p_options text) RETURNS text
 LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE

@@ -4,8 +4,8 @@
 -- ==== Declaring ====
 
 -- What a job needs of a worker: abilities, sorted and with commas between them; '' for none.
--- Callers: whoever finds the lane of a job by its row. May call: worker. Lock: none. The index of rings has
--- the same expression.
+-- Callers: every function that finds the lane of a job by its row. May call: worker. Lock: none. The index of
+-- rings has the same expression.
 CREATE OR REPLACE FUNCTION windlass.abilities_of(p_options json) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$
     SELECT coalesce(p_options ->> 'needs', '')
@@ -50,8 +50,8 @@ END $$;
 -- The lane to offer in, declared if need be.
 -- Callers: try_lane, offer_held, offer_one, offer_part_jobs, end_waiting, end_aside: never a producer's
 -- transaction. May call: worker. Lock: those of declare_lane where it must.
-CREATE OR REPLACE FUNCTION windlass.ensure_lane(p_queue text, p_priority smallint, p_abilities text DEFAULT '')
-RETURNS int
+CREATE OR REPLACE FUNCTION windlass.ensure_lane(
+    p_queue text, p_priority smallint, p_abilities text DEFAULT '') RETURNS int
 LANGUAGE plpgsql AS $$
 DECLARE
     v_lane int := windlass.lane_for(p_queue, p_priority, p_abilities);
@@ -94,8 +94,8 @@ END $$;
 -- the lane is visible; then pins the segment.
 -- A lane without a cursor is an error, so its first claim row is written with it. A server that was promoted
 -- may have forgotten a lane of the same number, hence its first seq is 1 in the first epoch only [S3].
-CREATE OR REPLACE FUNCTION windlass.declare_lane(p_queue text, p_priority smallint, p_abilities text DEFAULT '')
-RETURNS int
+CREATE OR REPLACE FUNCTION windlass.declare_lane(
+    p_queue text, p_priority smallint, p_abilities text DEFAULT '') RETURNS int
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 DECLARE
     v_lane  int;
@@ -198,8 +198,8 @@ DECLARE
 BEGIN
     IF v_gate IS NULL THEN
         PERFORM windlass.offer(windlass.ensure_lane(p_queue, p_priority, windlass.abilities_of(p_options)),
-                               1, ARRAY[p_task], ARRAY[p_payload::text], ARRAY[p_options::text], ARRAY[p_job], ARRAY[p_attempt],
-                               ARRAY[p_deaths], ARRAY[p_enqueued]);
+                               1, ARRAY[p_task], ARRAY[p_payload::text], ARRAY[p_options::text],
+                               ARRAY[p_job], ARRAY[p_attempt], ARRAY[p_deaths], ARRAY[p_enqueued]);
         RETURN;
     END IF;
     PERFORM windlass.mark_gates_changed(ARRAY[v_gate]);

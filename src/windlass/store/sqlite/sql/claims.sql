@@ -14,15 +14,15 @@ SELECT l.id, l.queue, l.priority,
        EXISTS (SELECT 1 FROM windlass_pass WHERE gate >= 'budget:' AND gate < 'budget;'),
        EXISTS (SELECT 1 FROM windlass_expiry WHERE at <= ?1)
 
--- =able  those whose jobs a worker with the abilities ?3 may run
+-- =able  those whose jobs a worker with the abilities ?2 may run
 (l.needs = '' OR NOT EXISTS (
     SELECT 1 FROM json_each('["' || replace(l.needs, ',', '","') || '"]') n
-    WHERE n.value NOT IN (SELECT value FROM json_each(?3))))
+    WHERE n.value NOT IN (SELECT value FROM json_each(?2))))
 
 -- :heads  of these queues
 {heads}
 FROM windlass_lane l JOIN windlass_queue q ON q.name = l.queue
-WHERE l.queue IN (SELECT value FROM json_each(?2)) AND l.ready > 0 AND {able} AND NOT q.paused
+WHERE l.queue IN (SELECT value FROM json_each(?3)) AND l.ready > 0 AND {able} AND NOT q.paused
   AND (q.cool_until <= ?1 OR q.cool_until > ?1 + q.cool_cap + 1);
 
 -- :all_heads  of all queues, for who serves many
@@ -77,7 +77,7 @@ SET data = excluded.data, done = excluded.done, total = excluded.total, at = exc
 
 -- :claimable  those of these queues that may have something to give, and whether only so much of it
 SELECT q.name, q.concurrency IS NOT NULL OR q.governor FROM windlass_queue q
-WHERE q.name IN (SELECT value FROM json_each(?2)) AND NOT q.paused
+WHERE q.name IN (SELECT value FROM json_each(?3)) AND NOT q.paused
   AND (q.cool_until <= ?1 OR q.cool_until > ?1 + q.cool_cap + 1)
   AND EXISTS (SELECT 1 FROM windlass_lane l WHERE l.queue = q.name AND l.ready > 0 AND {able});
 

@@ -34,8 +34,8 @@ DELETE FROM windlass_parent WHERE id = ?;
 -- :remove_parts
 DELETE FROM windlass_part WHERE parent = ?;
 
--- :waiting_in  by what they need, the jobs of a queue that wait in lanes, and the parts that are not offered yet
--- and that `parallel` does not hold back
+-- :waiting_in  by what they need, the jobs of a queue that wait in lanes, and the parts that are not offered
+-- yet and that `parallel` does not hold back
 SELECT l.needs, coalesce(sum(l.ready + (
            SELECT coalesce(sum(max(min(p.total - p.succeeded - p.dead - p.cancelled - p.out,
                                        coalesce(p.parallel - p.out, p.total)), 0)), 0)

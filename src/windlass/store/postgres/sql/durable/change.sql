@@ -198,4 +198,5 @@ END $$;
 -- :ring_of
 -- In whose ring a job waits for the turn of its fair key: queue, priority and abilities.
 -- Callers: the store's change. Lock: none.
-SELECT h.queue, h.priority, windlass.abilities_of(h.options) AS abilities FROM windlass.held h WHERE h.id = $1 AND h.gate IS NULL
+SELECT h.queue, h.priority, windlass.abilities_of(h.options) AS abilities FROM windlass.held h
+ WHERE h.id = $1 AND h.gate IS NULL

@@ -325,8 +325,8 @@ END $$;
 -- ==== Queues that nobody serves ====
 
 -- The queues that nobody serves at the moment: paused, or named by no worker; and the places (see place_of)
--- in other queues whose jobs no worker there is able to run. A worker that names no queue may serve any. Where
--- there is no worker at all, nothing counts as unserved [F3].
+-- in other queues whose jobs no worker there is able to run. A worker that names no queue may serve any.
+-- Where there is no worker at all, nothing counts as unserved [F3].
 -- Callers: admit_gate, admit_lists, admit_unserved, enqueue_straight. May call: worker. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.unserved_places() RETURNS text[]
 LANGUAGE plpgsql STABLE AS $$

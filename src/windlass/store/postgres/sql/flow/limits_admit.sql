@@ -592,8 +592,8 @@ BEGIN
     RETURN v_total;
 END $$;
 
--- Admits held jobs of one ring, that of a queue, priority and abilities, into their lane while that has room, one of each fair key in
--- turn, up to p_limit [C3]. Returns how many.
+-- Admits held jobs of one ring, that of a queue, priority and abilities, into their lane while that has room,
+-- one of each fair key in turn, up to p_limit [C3]. Returns how many.
 -- Callers: admit, admit_gates, admit_freed, the store after an enqueue and after a claim. May call: worker.
 -- Lock: the ring's row, without waiting; then those of try_lane, of ring_step and of offer. The ring is
 -- walked in the order of the keys, from the one served last: a key with a million jobs gets one turn like
