@@ -1,8 +1,14 @@
 """What the command says of abilities: who has them, and which jobs wait for one that nobody has [K14]."""
 
+import os
+import subprocess
+import sys
+from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 from tests.cli.kit import Desk
+from windlass import Windlass
 
 LACKING = "no live worker has the ability gpu"
 
@@ -64,3 +70,34 @@ def test_a_need_can_be_taken_away(any_desk: Desk) -> None:
     id = heavy(any_desk)
     any_desk.ok("job", "change", str(id), "--needs", "")
     assert "it waits for a free slot" in any_desk.ok("job", "show", str(id))
+
+
+SHOP = """
+import os
+from windlass import Windlass
+app = Windlass()
+
+@app.task(name="heavy", needs="gpu")
+def heavy() -> str:
+    return os.environ.get("WINDLASS_ABILITIES", "")
+"""
+
+
+def test_a_worker_process_has_what_its_flags_say(tmp_path: Path) -> None:
+    """[K14] Its children, too: of two workers the one with the flag runs all that need it."""
+    (tmp_path / "shop.py").write_text(SHOP)
+    url = f"sqlite:///{tmp_path / 'jobs.db'}"
+    app = Windlass(url)
+    app.migrate()
+    words = [sys.executable, "-m", "windlass", "worker", "shop:app", "-q", "default"]
+    outside = {name: value for name, value in os.environ.items() if not name.startswith("WINDLASS_")}
+    with ExitStack() as stack:
+        for flags in ([], ["--ability", "gpu", "--ability", "disk"]):
+            worker = subprocess.Popen(
+                [*words, *flags], cwd=tmp_path, env={**outside, "WINDLASS_DATABASE_URL": url}
+            )
+            stack.callback(worker.wait, 30)
+            stack.callback(worker.terminate)
+        jobs = [app.enqueue("heavy") for _ in range(20)]
+        assert {job.result("60s") for job in jobs} == {"gpu,disk"}
+    app.close()

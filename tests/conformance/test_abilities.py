@@ -8,7 +8,7 @@ import pytest
 from tests.conformance.gate_kit import settle
 from tests.conformance.kit import POLICY, Rig, failure
 from windlass.core.states import Kind, Priority, State
-from windlass.store.records import JobChange, Room
+from windlass.store.records import Depth, JobChange, Outcome, Room
 
 GPU: frozenset[str] = frozenset({"gpu"})
 BOTH: frozenset[str] = frozenset({"big-memory", "gpu"})
@@ -209,16 +209,45 @@ async def test_nothing_is_handed_over_that_the_worker_cannot_run(rig: Rig, gate:
     await settle(rig)
     assert await rig.claim(worker) == []
     job = await rig.run(other, second)
-    answer = await rig.flush(other, [_succeeded(job)], room)
+    answer = await rig.flush(other, [Outcome(job=job, kind=Kind.SUCCEEDED)], room)
     handed = [job.id for claim in answer.claims for job in claim.jobs]
     await settle(rig)
     assert handed == [third] or [job.id for job in await rig.claim(other)] == [third]
 
 
-def _succeeded(job: Any) -> Any:
-    from windlass.store.records import Outcome
+@pytest.mark.parametrize(
+    "given",
+    [{}, {"fair_key": "f"}, {"concurrency_key": "k"}, {"ordering_key": "o"}, {"unique_key": "u"}],
+    ids=["plain", "fair", "key", "order", "unique"],
+)
+async def test_a_worker_sends_on_what_it_is_not_able_to_run(rig: Rig, given: dict[str, Any]) -> None:
+    """[K14] Nobody had said what the job needs, but its task does. It is charged nothing, and stays where it
+    was sent."""
+    (id,) = await rig.add("t", **given)
+    worker = await rig.worker("default")
+    await settle(rig)
+    await rig.finish(worker, await rig.run(worker, id), Kind.RELEASED, needs="big-memory,gpu")
+    await rig.clock.advance(0.01)
+    await settle(rig)
+    assert await rig.claim(worker) == []
+    other = await able(rig, "default")
+    await settle(rig)
+    job = await rig.run(other, id)
+    assert (job.attempt, job.deaths, job.options.needs) == (1, 0, "big-memory,gpu")
+    assert (await rig.depth()).running == 1
+    await rig.finish(other, job)
+    assert await rig.state(id) is State.SUCCEEDED
+    assert await rig.depth() == Depth()
 
-    return Outcome(job=job, kind=Kind.SUCCEEDED)
+
+async def test_one_that_is_to_be_cancelled_is_not_sent_on(rig: Rig) -> None:
+    """[O5] [K14] It has ended."""
+    (id,) = await rig.add("t")
+    worker = await rig.worker()
+    job = await rig.run(worker, id)
+    assert await rig.store.cancel([id]) == {id: "requested"}
+    await rig.finish(worker, job, Kind.RELEASED, needs="gpu")
+    assert await rig.state(id) is State.CANCELLED
 
 
 async def test_a_worker_tells_what_it_has(rig: Rig) -> None:

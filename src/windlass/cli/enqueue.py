@@ -70,7 +70,7 @@ def enqueue(
         made.append(job)
         if not as_json:
             click.echo(f"{job.id} {job.receipt}")
-        needs = placed._template.options.needs
+        needs = placed.abilities
         if note := await _nobody(store, task, placed.queue, wanted._is_unplaced, needs):
             click.echo(f"Note: {note}", err=True)
         return job, None if wait is None else await _end(store, job, wait)
@@ -89,7 +89,7 @@ def enqueue(
         _fail(ended)
 
 
-async def _nobody(store: Store, task: str, queue: str, guessed: bool, needs: str) -> str | None:
+async def _nobody(store: Store, task: str, queue: str, guessed: bool, needs: str | None) -> str | None:
     """What to say where no live worker would run a job of this task in this queue, which needs these
     abilities. `guessed`: nothing here has named the queue."""
     try:

@@ -18,6 +18,10 @@ MAX_NEEDS: Final = 8
 
 NONE: Final[frozenset[str]] = frozenset()
 
+SEND_ON: Final = 0.001
+"""Seconds for which a job is put off that a worker sends on to those which have what it needs: its lane may
+have to be declared."""
+
 
 def read_abilities(given: object) -> frozenset[str]:
     """Names from a list of them, or from a text with commas between them. Raises InvalidName."""
@@ -33,12 +37,12 @@ def needs_text(abilities: Collection[str]) -> str:
     return ",".join(sorted(abilities))
 
 
-def can_run(needs: str, abilities: Set[str]) -> bool:
+def can_run(needs: str | None, abilities: Set[str]) -> bool:
     """Whether a worker with these abilities may run what needs that."""
     return not needs or abilities >= set(needs.split(","))
 
 
-def missing(needs: str, workers: Iterable[Set[str]]) -> list[str]:
+def missing(needs: str | None, workers: Iterable[Set[str]]) -> list[str]:
     """Of what a job needs, that which none of these workers has; all of it where none has it together."""
     wanted = needs.split(",") if needs else []
     have = [*workers]
@@ -52,6 +56,6 @@ def in_words(names: Collection[str]) -> str:
     return f"the {'ability' if len(names) == 1 else 'abilities'} {', '.join(sorted(names))}"
 
 
-def place_name(queue: str, needs: str) -> str:
+def place_name(queue: str, needs: str | None) -> str:
     """What the lanes of a queue whose jobs need the same are called together, as windlass.place_of says."""
     return f"{queue} {needs}" if needs else queue

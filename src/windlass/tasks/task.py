@@ -139,6 +139,12 @@ class Task(Generic[P, R]):
         does and its code is elsewhere, jobs go where live workers say, and this is `default`."""
         return self._template.queue or self.app._routes.queue(self.name)
 
+    @property
+    def abilities(self) -> str | None:
+        """What its jobs need of a worker, with commas between the names; None where its code is elsewhere, or
+        says nothing [K14]."""
+        return self._template.options.needs
+
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
         """Make one job."""
         task = self if self.is_registered else self._placed()

@@ -73,8 +73,8 @@ async def every(store: Store, where: JobFilter) -> list[JobRecord]:
 
 def every_ability(app: Windlass) -> frozenset[str]:
     """What any task of the app needs: a test has no other machine to run its jobs on [K14]."""
-    needed = [task._template.options.needs for task in app.tasks.values()]
-    return app.settings.abilities | {name for needs in needed for name in needs.split(",") if name}
+    needed = [task.abilities for task in app.tasks.values()]
+    return app.settings.abilities | {name for needs in needed if needs for name in needs.split(",")}
 
 
 class Draining:

@@ -18,7 +18,7 @@ from tests.model.oracle.job import Job
 from tests.model.oracle.tables import Lane, Worker
 from tests.model.oracle.tokens import take_for
 from tests.model.oracle.turns import refill
-from windlass.core.abilities import NONE, can_run
+from windlass.core.abilities import NONE, SEND_ON, can_run
 from windlass.core.order import LaneHead, claim_order
 from windlass.core.slots import MAX_SLOTS, fair_share
 from windlass.core.states import FINISHED, WORKERS_OWN, Kind, State
@@ -268,6 +268,10 @@ class Claims(Base):
                 else:
                     job.suspend(0, delay, now)
                 tables.put_back(job, now, delay, outcome.kind)
+            case Kind.RELEASED if outcome.needs is not None and not job.cancel_requested:
+                job.options = msgspec.structs.replace(job.options, needs=outcome.needs)
+                tables.put_back(job, now, SEND_ON)
+                job.lane = tables.lane(job.queue, job.priority, outcome.needs).id
             case _:  # released, or a retry that nobody wants any more
                 tables.put_back(job, now, began=outcome.began)
 

@@ -167,7 +167,7 @@ class Tables:
             free = known.concurrency - sum(job.queue == queue for job in running)
         return min(free, math.floor(pace.bucket.available(now))) if pace is not None else free
 
-    def is_shut(self, queue: str, needs: str) -> bool:
+    def is_shut(self, queue: str, needs: str | None) -> bool:
         """Whether nobody runs such jobs of a queue: it is paused, or none of those who work serves it and is
         able to. A worker that names no queue may serve any; where nobody works at all, nobody is kept from
         anything [F3]."""
@@ -216,7 +216,7 @@ class Tables:
 
     def add(self, new: NewJob, now: float) -> tuple[Job, EnqueueStatus]:
         """Create a job where it belongs; it takes its unique key, which must be free."""
-        lane = self.lane(new.queue, new.priority, new.options.needs)
+        lane = self.lane(new.queue, new.priority, new.options.needs or "")
         run_at = now + new.delay if new.delay is not None else new.run_at
         later = bool(new.options.after) or new.options.group_end or (run_at is not None and run_at > now)
         aside = later or new.options.fair_key is not None or bool(gates(self, new))
@@ -267,13 +267,13 @@ class Tables:
 
     def admit(self, job: Job) -> None:
         """Let a job into its lane. It may have been ready for long, so `since` stays."""
-        lane = self.lane(job.queue, job.priority, job.options.needs)
+        lane = self.lane(job.queue, job.priority, job.options.needs or "")
         job.seq, job.reason = lane.draw(), None
         job.stand(lane.waiting)
 
     def hold(self, job: Job) -> None:
         """Set a job that is ready aside for its fair key."""
-        lane = self.lane(job.queue, job.priority, job.options.needs)
+        lane = self.lane(job.queue, job.priority, job.options.needs or "")
         job.stand(lane.held)
         job.reason, lane.joined = reason(FAIR), True
 

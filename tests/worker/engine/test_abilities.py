@@ -4,11 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from windlass import State, Windlass
+from windlass import Part, Ranges, State, Windlass
 from windlass.errors import InvalidName
 
 SOON = "4s"
 """Less than a worker that hears of nothing would take on PostgreSQL."""
+
+
+RAN: set[str] = set()
+"""Who has run parts."""
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -31,6 +35,10 @@ def app_of(url: str, name: str) -> Windlass:
     async def heavy() -> str:
         return name
 
+    @app.chunked(name="parts", needs="gpu", split=Ranges(40, size=10))
+    async def parts(part: Part) -> None:
+        RAN.add(name)
+
     return app
 
 
@@ -48,6 +56,21 @@ async def test_each_runs_what_it_is_able_to(url: str) -> None:
             assert await (await cpu.aenqueue("heavy")).aresult(SOON) == "gpu"
     async with gpu.worker(["default"], abilities="gpu"):
         assert await (await cpu.aenqueue("plain")).aresult(SOON) == "gpu"
+
+
+async def test_a_job_from_elsewhere_needs_what_its_task_does(url: str) -> None:
+    """[K14] Whoever enqueues by name, from another program or from SQL, does not know what the code says. A
+    worker that is not able to run it sends it on, and it runs once; a chunked one with its parts."""
+    stranger, cpu, gpu = Windlass(url), app_of(url, "cpu"), app_of(url, "gpu")
+    async with cpu.worker(["default"]), gpu.worker(["default"], abilities={"gpu"}):
+        jobs = [await stranger.aenqueue("heavy") for _ in range(20)]
+        assert {await job.aresult("20s") for job in jobs} == {"gpu"}
+        keyed = [await stranger.named("heavy").using(concurrency_key="k").aenqueue() for _ in range(5)]
+        assert {await job.aresult("20s") for job in keyed} == {"gpu"}
+        assert {(await job.arecord()).attempt for job in (*jobs, *keyed)} == {1}
+        parent = await stranger.aenqueue("parts")
+        assert await parent.aresult("20s") is None
+    assert {"gpu"} == RAN
 
 
 async def test_a_job_may_need_more_or_less_than_its_task(url: str) -> None:

@@ -156,7 +156,7 @@ def is_plain(job: NewJob) -> bool:
 
 def lane_of(job: NewJob) -> tuple[str, int, str]:
     """What the lane of a new job is known by: its queue, its priority, and the abilities that it needs."""
-    return job.queue, int(job.priority), job.options.needs
+    return job.queue, int(job.priority), job.options.needs or ""
 
 
 def enqueue_call(schema: str, jobs: Sequence[NewJob], *, own: bool = False) -> Call:

@@ -181,7 +181,7 @@ class Parents:
                 )
             ]
             rings = {
-                (job.queue, job.priority, job.options.needs)
+                (job.queue, job.priority, job.options.needs or "")
                 for job in carried
                 if job.options.fair_key is not None
             }

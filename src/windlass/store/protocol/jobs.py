@@ -145,7 +145,8 @@ class Outcomes(Protocol):
         - RETRY: `error` is kept, and the job is offered again after `delay` as the next attempt. Where the
           attempt was its last (options.max_attempts) it is dead instead.
         - SNOOZE, THROTTLED, UNKNOWN: offered again after `delay`, the same attempt.
-        - RELEASED: offered again at once, the same attempt.
+        - RELEASED: offered again at once, the same attempt. With `needs` the job needs that from now on, and
+          is offered in that lane, by `promote` [K14].
 
         UNKNOWN is remembered in `options.unknown_since` from the first time on, until the job ends in any
         other way; while it waits so, its `reason` is "no worker knows this task" [O4].

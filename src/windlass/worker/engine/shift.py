@@ -14,7 +14,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from windlass.core.abilities import NONE
+from windlass.core.abilities import NONE, can_run
 from windlass.core.states import Kind
 from windlass.store.protocol import Store
 from windlass.store.records import ClaimedJob, Outcome
@@ -97,6 +97,11 @@ class Shift:
             alone=total is not None,  # a drain has no others
             board=board,
             abilities=abilities,
+            lacking={
+                name: needs
+                for name, task in runner.tasks.items()
+                if (needs := task.abilities) and not can_run(needs, abilities)
+            },
         )
         if total is None:  # else queues share the slots, and the next of a key would overtake other queues
             self.log.handover = Handover(

@@ -133,7 +133,7 @@ def waiting_lists_of(jobs: Sequence[NewJob], receipts: Sequence[Receipt]) -> set
 def rings_of(jobs: Sequence[NewJob], receipts: Sequence[Receipt]) -> set[tuple[str, int, str]]:
     """In whose rings these new jobs wait for the turn of their fair keys: queue, priority, abilities."""
     return {
-        (job.queue, int(job.priority), job.options.needs)
+        (job.queue, int(job.priority), job.options.needs or "")
         for job, receipt in zip(jobs, receipts, strict=True)
         if receipt.status in ("held", "replaced") and job.options.fair_key is not None
     }

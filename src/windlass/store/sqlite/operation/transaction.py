@@ -47,7 +47,7 @@ class Inserts:
         """Create a job where it belongs. It takes its unique key, which must be free."""
         now = self._now
         options = new.options
-        lane = self._lanes.named(new.queue, new.priority, options.needs)
+        lane = self._lanes.named(new.queue, new.priority, options.needs or "")
         run_at: float | None = None
         gate: str | None = None
         status: EnqueueStatus = "enqueued"

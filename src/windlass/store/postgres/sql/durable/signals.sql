@@ -184,7 +184,7 @@ BEGIN
                                    windlass.abilities_of(y.options) AS abilities
                               FROM windlass.deferred y
                              WHERE y.id = ANY (p_jobs) AND y.replaces IS NULL OFFSET 0) AS d
-                     GROUP BY d.queue, d.priority, d.abilities OFFSET 0) AS g  -- lanes are looked up once each
+                     GROUP BY d.queue, d.priority, d.abilities OFFSET 0) AS g
              WHERE windlass.lane_for(g.queue, g.priority, g.abilities) IS NOT NULL OFFSET 0) AS l
      CROSS JOIN LATERAL unnest(l.places) AS x (place);
     v_aside := windlass.offer_deferred(coalesce(v_out, '{}'));
