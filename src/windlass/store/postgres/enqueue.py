@@ -64,7 +64,7 @@ class Enqueue:
                 row = await connection.fetchrow(call.sql, *call.args)
             await self._note_pressure(row)
             return receipts_of(jobs, row)
-        await self._declare({lane_of(job) for job in jobs})
+        await self._declare({(job.queue, int(job.priority), job.options.needs or "") for job in jobs})
         async with self._db.connection() as own:
             row = await _committed(own, call)
             receipts = receipts_of(jobs, row)
@@ -154,18 +154,19 @@ def is_plain(job: NewJob) -> bool:
     )
 
 
-def lane_of(job: NewJob) -> tuple[str, int, str]:
-    """What the lane of a new job is known by: its queue, its priority, and the abilities that it needs."""
-    return job.queue, int(job.priority), job.options.needs or ""
-
-
 def enqueue_call(schema: str, jobs: Sequence[NewJob], *, own: bool = False) -> Call:
     """The one statement that adds these jobs, however many and of whatever kinds. It answers with one row: by
     queue the pressure from before it, where there is any; the ids; what became of each, or nothing where all
     went into their lane. `own`: it is run in a transaction of its own."""
     first = jobs[0]
-    lane = lane_of(first)
-    if all(is_plain(job) and lane_of(job) == lane for job in jobs):
+    needs = first.options.needs
+    if all(
+        is_plain(job)
+        and job.queue == first.queue
+        and job.priority == first.priority
+        and job.options.needs == needs
+        for job in jobs
+    ):
         return _many(schema, first.queue, first.priority, jobs, own=own)
     return _one(schema, first) if len(jobs) == 1 else _mixed(schema, jobs)
 
