@@ -57,7 +57,7 @@ def wishes(draw: st.DrawFn) -> dict[str, Any]:
         "fair_key": draw(st.sampled_from("fgh")) if kind == "fair" or every else None,
         "idempotency_key": draw(st.sampled_from("rst")) if kind == "once" or every else None,
         "max_attempts": draw(st.integers(1, 3)),
-        "needs": draw(st.sampled_from([None, None, "gpu"])),
+        "needs": draw(st.sampled_from([None, "gpu", None])),
         "expires": draw(steps) if kind == "expires" or every else 0,
     }
 
