@@ -271,21 +271,29 @@ class Windlass(_Registry):
                 await self.hooks.stop()
 
     def worker(
-        self, queues: Mapping[str, int | None] | Sequence[str] | str | None = None, *, id: str | None = None
+        self,
+        queues: Mapping[str, int | None] | Sequence[str] | str | None = None,
+        *,
+        id: str | None = None,
+        abilities: Iterable[str] | str | None = None,
     ) -> Worker:
         """A worker in this process, as a block: `async with app.worker(["mail"]):`, or `with` where there is
         no loop; `await app.worker().run()` works until it is stopped.
 
         `queues` may name slots: {"mail": 8}. Without it, the settings say, else every queue that a task of
         this app goes to. `id` is kept over restarts, and at most one live worker has it; without it, the
-        setting `worker_id` says, else it is random [K13]. For production, run `windlass worker`: it survives
-        handlers that crash or hang."""
+        setting `worker_id` says, else it is random [K13]. `abilities` are what it has that some jobs need, by
+        default those of the settings [K14]. For production, run `windlass worker`: it survives handlers that
+        crash or hang."""
+        from windlass.core.abilities import read_abilities
         from windlass.settings import read_queues, read_worker_id
         from windlass.worker.engine.embedded import Worker
 
         wanted = read_queues(queues) if queues is not None else dict(self.settings.queues)
         wanted = wanted or dict.fromkeys(sorted({task.queue for task in self._tasks.values()}))
-        return Worker(self, wanted, self.settings.worker_id if id is None else read_worker_id(id))
+        given = self.settings.worker_id if id is None else read_worker_id(id)
+        able = self.settings.abilities if abilities is None else read_abilities(abilities)
+        return Worker(self, wanted, given, able)
 
     def web(
         self,

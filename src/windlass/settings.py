@@ -23,6 +23,7 @@ from typing import Annotated, Any, Final, Literal, TypedDict, get_args, get_type
 
 import msgspec
 
+from windlass.core.abilities import read_abilities
 from windlass.core.durations import Duration, Size, seconds, size
 from windlass.core.names import check_name
 from windlass.errors import ConfigurationError
@@ -65,6 +66,7 @@ class SettingsInCode(TypedDict, total=False):
     deaf: Duration
     poison: int
     queues: Mapping[str, int | None] | Sequence[str] | str
+    abilities: Iterable[str] | str
     processes: int
     start: StartMethod
     worker_id: str
@@ -282,6 +284,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     queues: Annotated[dict[str, int | None], read_queues] = {}
     """The queues a worker serves, with their slots in the whole cluster if they are new [K1]."""
+
+    abilities: Annotated[frozenset[str], read_abilities] = frozenset()
+    """What a worker has that some jobs need, such as gpu [K14]."""
 
     processes: Annotated[int, _whole(1)] = 1
     """Child processes of a worker."""

@@ -101,6 +101,7 @@ def test_the_keys_of_a_job_in_json(any_desk: Desk) -> None:
             "ordering_key",
             "concurrency_key",
             "key_limit",
+            "needs",
             "tags",
             "headers",
             "trace",

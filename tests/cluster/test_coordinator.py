@@ -12,7 +12,7 @@ from windlass.cluster.coordinator import Coordinator
 from windlass.core.retry import DeathPolicy
 from windlass.core.rollup import Sample
 from windlass.errors import StoreUnavailable
-from windlass.store.records import NewJob, Report, WorkerInfo
+from windlass.store.records import NewJob, Options, Report, WorkerInfo
 
 
 @asynccontextmanager
@@ -113,6 +113,30 @@ async def test_the_coordinator_does_its_chores(line: Line, caplog: pytest.LogCap
 async def _ready(line: Line, queue: str) -> int:
     depth = (await line.depth()).get(queue)
     return depth.ready if depth is not None else 0
+
+
+async def test_a_warning_names_the_ability_that_nobody_has(
+    line: Line, caplog: pytest.LogCaptureFixture
+) -> None:
+    """[K14] Once, and again where it was mended and came back."""
+    await line.open()
+    await line.register(WorkerInfo(id=7, queues=("mail",), lease=60.0))
+    job = NewJob(task="t", payload="[]", queue="mail", options=Options(needs="big-memory,gpu"))
+    await line.enqueue([job])
+    said = (
+        "1 job waits in queue mail, and no live worker has the abilities big-memory, gpu; start one with "
+        "-q mail --ability big-memory --ability gpu"
+    )
+    async with standing(line, 1):
+        await until(lambda: said in caplog.text)
+        seen = line.calls["depth"]
+        await until(lambda: line.calls["depth"] >= seen + 3)
+        assert caplog.text.count(said) == 1
+        await line.register(WorkerInfo(id=8, queues=("mail",), abilities=frozenset({"gpu", "big-memory"})))
+        seen = line.calls["depth"]
+        await until(lambda: line.calls["depth"] >= seen + 3)
+        await line.retire(8)
+        await until(lambda: caplog.text.count(said) == 2)
 
 
 async def test_a_queue_is_called_unserved_only_at_the_second_look(

@@ -13,6 +13,7 @@ import asyncpg
 import msgspec
 
 from tests.postgres import Server
+from windlass.core.abilities import NONE
 from windlass.core.retry import DeathPolicy
 from windlass.core.states import Kind, State
 from windlass.store.fields import Field, Unit
@@ -108,7 +109,7 @@ def sample(field: Field, after: int = 1) -> dict[str, Any]:
     """An option that a job carries, not as by default, and the one beside it; by the names in `Options`."""
     by_unit: dict[Unit, Any] = {
         "time": 7.5, "attempts": 7, "jobs": 7, "key": "k", "text": "a text", "tags": ("a", "b"),
-        "headers": {"a": "b"}, "ids": (after,),
+        "headers": {"a": "b"}, "ids": (after,), "abilities": "big-memory,gpu",
     }  # fmt: skip
     value = field.choices[-1] if field.choices else by_unit[field.unit]
     return {field.kept: value, **(sample(JOB_OPTIONS[field.beside], after) if field.beside else {})}
@@ -147,6 +148,7 @@ class Rig:
         self.name = name
         self.lends = lends
         self._flushes: dict[int, itertools.count[int]] = {}
+        self._abilities: dict[int, frozenset[str]] = {}
 
     # -- producers --------------------------------------------------------------------------------------
 
@@ -167,11 +169,13 @@ class Rig:
         info = WorkerInfo(id=worker, label=f"w-{worker}", host="here", pid=1, queues=queues, **about)
         await self.store.register(info)
         self._flushes[worker] = itertools.count(1)
+        self._abilities[worker] = info.abilities
         return worker
 
     async def claims(self, worker: int, *queues: str, limit: int = 100) -> list[Claim]:
         """Claim from these queues ("default" when none is named)."""
-        return await self.store.claim(worker, queues or ("default",), limit)
+        able = self._abilities.get(worker, NONE)
+        return await self.store.claim(worker, queues or ("default",), limit, abilities=able)
 
     async def claim(self, worker: int, *queues: str, limit: int = 100) -> list[ClaimedJob]:
         """The jobs of one call to claim, in the order of the answer."""

@@ -86,10 +86,11 @@ class StoreMachine(Keyed):
     def register(self, data: Draw) -> None:
         self.new_worker()
 
-    @action(6, theme="lanes")
+    @action(6, lambda machine: machine.plain, theme="lanes")
     def claim(self, data: Draw) -> None:
-        """One queue at a time: between queues a tie in waiting time is nobody's promise."""
-        worker = self.worker(data)
+        """One queue at a time: between queues a tie in waiting time is nobody's promise, nor is one between
+        jobs that need something and others."""
+        worker = self.worker(data, self.plain)
         ready = {record.queue for record in self.model.seen.values() if record.state is State.READY}
         ready -= set(SET_ASIDE) if self.late else set()
         queue = data.draw(st.sampled_from(sorted(ready) or QUEUES), label="queue")
@@ -101,10 +102,10 @@ class StoreMachine(Keyed):
         if data.draw(st.sampled_from([True, True, True, False]), label="arrives"):
             self.known[worker] += [job[0] for job in answer]
 
-    @action(1, no_suspect_is_ready, theme="lanes")
+    @action(1, lambda machine: machine.plain and no_suspect_is_ready(machine), theme="lanes")
     def claim_bounded(self, data: Draw) -> None:
         """At most so many of a queue, however many are asked for in all."""
-        worker = self.worker(data)
+        worker = self.worker(data, self.plain)
         queue = data.draw(st.sampled_from(QUEUES), label="queue")
         bound = data.draw(st.integers(0, WINDOW), label="bound")
         answer = self.both("claim", worker, {queue: bound}, 10)
@@ -120,8 +121,8 @@ class StoreMachine(Keyed):
             more = self.other.do("claim", worker, QUEUES, 1000)
             assert more, f"the model gives {expected}, the store {answer}"
             answer += more
-        for lane in {job[1:3] for job in [*expected, *answer]}:
-            given, due = ([job[0] for job in jobs if job[1:3] == lane] for jobs in (answer, expected))
+        for lane in {job[1:4] for job in [*expected, *answer]}:
+            given, due = ([job[0] for job in jobs if job[1:4] == lane] for jobs in (answer, expected))
             assert given == due, f"lane {lane}: the model gives {due}, the store {given}"
         self.known[worker] += [job[0] for job in expected]
 
@@ -262,7 +263,8 @@ class StoreMachine(Keyed):
         """In small steps only where one lane at most has jobs to admit: nobody promises which is first, or
         whether who waits at a gate counts."""
         ready = [record for record in self.model.seen.values() if record.state is State.READY]
-        lanes = {(record.queue, record.priority) for record in ready if record.options.fair_key}
+        keyed = [record for record in ready if record.options.fair_key]
+        lanes = {(record.queue, record.priority, record.options.needs) for record in keyed}
         limits = [1, 2, 1000] if len(lanes) < 2 else [1000]
         limit = data.draw(st.sampled_from(limits), label="limit")
         if self.has_late_jobs() or any(record.queue in SET_ASIDE for record in ready):

@@ -15,6 +15,7 @@ import msgspec
 
 from tests.conformance.kit import Clock
 from tests.model.wishes import SET_ASIDE, STEP
+from windlass.core.abilities import NONE
 from windlass.core.retry import DeathPolicy
 from windlass.core.states import FINISHED, Kind, State
 from windlass.errors import AlreadyEnqueued, WindlassError
@@ -47,6 +48,7 @@ GOES = frozenset({State.SUCCEEDED, State.CANCELLED})
 
 
 BEGUN = frozenset({State.RUNNING, State.SPLITTING, State.WAITING})
+GPU = frozenset({"gpu"})
 SERVED = ((), ("a", *SET_ASIDE), ("a", "b", *SET_ASIDE))
 """What workers say they serve, in turn: any queue, some, and all."""
 
@@ -68,6 +70,11 @@ def shown(step: Step) -> Answer:
     """A step, with its time in steps of the clock: the two sides are moments apart."""
     left = None if step.left is None else math.floor(step.left / STEP)
     return step.name, step.result, step.code, step.attempt, left
+
+
+def abilities_of(worker: int) -> frozenset[str]:
+    """What a worker has: every other one has all that jobs need [K14]."""
+    return NONE if worker % 2 else GPU
 
 
 def name_of(job: JobRecord | ClaimedJob | NewJob) -> str:
@@ -164,7 +171,8 @@ class Side:
     # -- workers ----------------------------------------------------------------------------------------
 
     async def register(self, worker: int) -> None:
-        await self.store.register(WorkerInfo(id=worker, queues=SERVED[worker % 3]))
+        about = WorkerInfo(id=worker, queues=SERVED[worker % 3], abilities=abilities_of(worker))
+        await self.store.register(about)
 
     async def beat(self, worker: int) -> Answer:
         return sorted(self.labels[job] for job in (await self.store.beat(worker)).cancel)
@@ -184,7 +192,7 @@ class Side:
     async def claim(
         self, worker: int, queues: Sequence[str] | Mapping[str, int], limit: int, needs: Needs = NOTHING
     ) -> Answer:
-        claims = await self.store.claim(worker, queues, limit, needs)
+        claims = await self.store.claim(worker, queues, limit, needs, abilities=abilities_of(worker))
         for number, claim in enumerate(claims):
             suspects = [job for job in claim.jobs if job.deaths]
             assert not suspects or (len(claim.jobs) == 1 and number == len(claims) - 1), "not claimed alone"
@@ -196,7 +204,15 @@ class Side:
             if known := job.known_steps:
                 assert list(known.steps) == await self.store.steps(job.id), "a claim says other steps"
         return [
-            (self.label_of(job), job.queue, job.priority, job.attempt, job.deaths, job.payload)
+            (
+                self.label_of(job),
+                job.queue,
+                job.priority,
+                job.options.needs,
+                job.attempt,
+                job.deaths,
+                job.payload,
+            )
             for job in jobs
         ]
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from hypothesis import strategies as st
 
 from tests.model.pair import Pair
-from tests.model.side import End
+from tests.model.side import End, abilities_of
 from tests.model.wishes import KINDS, PUT_OFF, SET_ASIDE, STEP, steps
 from windlass.core.states import FINISHED, Kind, State
 from windlass.store.records import JobRecord
@@ -101,6 +101,11 @@ class Steps(Pair):
     def delay(self, steps: int) -> float:
         """A delay that ends between two steps of the clock, a little later than every delay before it."""
         return steps * STEP - STEP / 2 + next(self.delays) * 0.001 if steps else 0.0
+
+    @property
+    def plain(self) -> list[int]:
+        """The workers that are alive and have no ability."""
+        return [worker for worker in self.alive if not abilities_of(worker)]
 
     def worker(self, data: Draw, workers: list[int] | None = None) -> int:
         return data.draw(st.sampled_from(self.alive if workers is None else workers), label="worker")

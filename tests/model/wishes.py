@@ -23,6 +23,7 @@ SET_ASIDE = (*GATED, METERED, FAMILIES)
 OPTIONS = (
     "unique_key", "fair_key", "max_attempts", "otherwise",
     "ordering_key", "concurrency_key", "key_limit", "task_limit", "chunked", "costs",
+    "needs",
 )  # fmt: skip
 PUT_OFF = (Kind.RETRY, Kind.SNOOZE, Kind.THROTTLED, Kind.UNKNOWN)
 KINDS = (Kind.SUCCEEDED, Kind.DEAD, Kind.CANCELLED, Kind.RELEASED, Kind.RETRY, *PUT_OFF)
@@ -56,6 +57,7 @@ def wishes(draw: st.DrawFn) -> dict[str, Any]:
         "fair_key": draw(st.sampled_from("fgh")) if kind == "fair" or every else None,
         "idempotency_key": draw(st.sampled_from("rst")) if kind == "once" or every else None,
         "max_attempts": draw(st.integers(1, 3)),
+        "needs": draw(st.sampled_from([None, "gpu", None])),
         "expires": draw(steps) if kind == "expires" or every else 0,
     }
 

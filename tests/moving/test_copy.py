@@ -54,6 +54,34 @@ def pair(tmp_path: Path, pg_dsn: str) -> Pair:
     return Pair(f"sqlite:///{tmp_path.as_posix()}/jobs.db", pg_dsn, tmp_path)
 
 
+def test_jobs_need_there_what_they_needed_here(pair: Pair) -> None:
+    """[K14] Wherever they waited, and the parts of a parent, too."""
+    ways: tuple[dict[str, Any], ...] = ({}, {"delay": 3600.0}, {"fair_key": "f"}, {"concurrency_key": "k"})
+
+    async def fill(rig: Rig) -> None:
+        for way in ways:
+            await rig.add("t", needs="gpu", **way)
+        worker = await rig.worker(abilities=frozenset({"gpu"}))
+        (id,) = await rig.add("parent", chunked=True, needs="gpu", queue="parents")
+        await rig.split(worker, await rig.run(worker, id, "parents"), 2)
+        await rig.store.retire(worker)
+
+    pair.here.visit(fill)
+    pair.copy()
+
+    async def check(rig: Rig) -> None:
+        for job in await rig.listing(state=State.SCHEDULED):
+            await rig.store.retry([job.id])
+        await rig.store.promote()
+        plain = await rig.worker("default", "parents")
+        assert await rig.claim(plain, "default", "parents") == []
+        able = await rig.worker("default", "parents", abilities=frozenset({"gpu"}))
+        await rig.store.promote()
+        assert len(await rig.claim(able, "default", "parents")) >= len(ways) + 1
+
+    pair.there.visit(check)
+
+
 def test_jobs_keep_their_order_attempts_errors_keys_and_checkpoints(pair: Pair) -> None:
     made: dict[str, int] = {}
 

@@ -13,11 +13,13 @@ from windlass.cli.options import Span, json_option, on_store
 from windlass.cli.output import print_json
 from windlass.cli.settings import given_options, job_options
 from windlass.cli.target import Target
+from windlass.core.abilities import in_words, missing
 from windlass.core.states import State
 from windlass.errors import ConfigurationError, ResultTimeout, StoreError
 from windlass.handles.job import Job
 from windlass.presentation.jobs import failure_as_json
 from windlass.presentation.text import kept_line, one_line, parsed
+from windlass.presentation.waiting import abilities_in
 from windlass.store.protocol import Store
 from windlass.store.records import JobRecord
 from windlass.tasks.task import Task
@@ -68,7 +70,8 @@ def enqueue(
         made.append(job)
         if not as_json:
             click.echo(f"{job.id} {job.receipt}")
-        if note := await _nobody(store, task, placed.queue, wanted._is_unplaced):
+        needs = placed.abilities
+        if note := await _nobody(store, task, placed.queue, wanted._is_unplaced, needs):
             click.echo(f"Note: {note}", err=True)
         return job, None if wait is None else await _end(store, job, wait)
 
@@ -86,9 +89,9 @@ def enqueue(
         _fail(ended)
 
 
-async def _nobody(store: Store, task: str, queue: str, guessed: bool) -> str | None:
-    """What to say where no live worker would run a job of this task in this queue. `guessed`: nothing here
-    has named it."""
+async def _nobody(store: Store, task: str, queue: str, guessed: bool, needs: str | None) -> str | None:
+    """What to say where no live worker would run a job of this task in this queue, which needs these
+    abilities. `guessed`: nothing here has named the queue."""
     try:
         if not (await store.cluster_view([])).serving.get(queue):
             if guessed and await store.published_queue(task) is None:
@@ -103,6 +106,11 @@ async def _nobody(store: Store, task: str, queue: str, guessed: bool) -> str | N
             )
         if await store.published_queue(task) is None:
             return f"no live worker knows task {task}; the job waits until one of queue {queue} does"
+        if needs and (lacking := missing(needs, abilities_in(queue, await store.workers()))):
+            return (
+                f"no live worker of queue {queue} has {in_words(lacking)}; the job waits until one does: "
+                f"windlass worker MODULE:APP -q {queue} --ability {' --ability '.join(needs.split(','))}"
+            )
     except StoreError:  # a role that may only enqueue cannot know; and the job is made, whatever this says
         pass
     return None

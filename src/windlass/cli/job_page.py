@@ -30,14 +30,14 @@ def print_job(
     *,
     traceback: bool,
     parent: ParentRecord | None = None,
-    worker: WorkerRecord | None = None,
+    workers: Sequence[WorkerRecord] = (),
     retrying: RetryingShape | None = None,
     steps: Sequence[StepShape] = (),
 ) -> None:
     """Print everything about a job. Without `traceback`, an error is its type and message. `parent` is how
-    far its parts are, where it was split, and `retrying` those that are tried again; `worker` who has it,
-    where the store still knows that one; `steps` what it has done [W1]."""
-    state, family = _state(job, view, now, worker), _family(job, parent, retrying, now)
+    far its parts are, where it was split, and `retrying` those that are tried again; `workers` those that the
+    store knows, one of which may have it; `steps` what it has done [W1]."""
+    state, family = _state(job, view, now, workers), _family(job, parent, retrying, now)
     show(make_sheet([*state, *family, *_times(job, now), *_data(job, now), *_steps(steps, now)]))
     shown = console()
     for error in job.errors:
@@ -48,17 +48,18 @@ def print_job(
             shown.print(Text(harmless(error.traceback.rstrip(), lines=True)), soft_wrap=True)
 
 
-def _state(job: JobRecord, view: ClusterView, now: float, worker: WorkerRecord | None) -> Iterator[Line]:
+def _state(job: JobRecord, view: ClusterView, now: float, workers: Sequence[WorkerRecord]) -> Iterator[Line]:
     yield "job", str(job.id)
     yield "task", one_line(job.task)
     yield "queue", f"{one_line(job.queue)}, priority {priority_name(job.priority)}"
     yield "state", state_in_words(job)
-    if why := why_or_reason(job, view, now):
+    if why := why_or_reason(job, view, now, workers):
         yield "why", one_line(why)
     yield "attempt", f"{job.attempt} of {job.options.max_attempts}"
     if job.deaths:
         yield "deaths", f"{job.deaths} (workers that died while they ran it)"
     if job.worker is not None:
+        worker = next((each for each in workers if each.id == job.worker), None)
         message = f"{worker_name(worker)} (pid {worker.pid} on {worker.host})" if worker else f"{job.worker}"
         yield "worker", one_line(f"{message}, claim {job.claim}")
 

@@ -58,14 +58,14 @@ def list_jobs(target: Target, where: JobFilter, limit: int, cursor: str | None, 
 
     async def work(store: Store) -> tuple[Page, ClusterView, list[WorkerRecord]]:
         page = await _page(store, where, limit, cursor)
-        return page, await store.cluster_view([]), await store.workers() if as_json else []
+        return page, await store.cluster_view([]), await store.workers()
 
     page, view, workers = target.run(work)
     if as_json:
         print_json(listing_as_json(page.jobs, page.cursor, labels_of(workers)))
         return
     now = time.time()
-    print_table(_COLUMNS, [_row(job, view, now) for job in page.jobs])
+    print_table(_COLUMNS, [_row(job, view, now, workers) for job in page.jobs])
     if page.cursor is not None:
         click.echo(f"more jobs: --cursor {wrap(page.cursor)}", err=True)
 
@@ -90,7 +90,7 @@ async def _page(store: Store, where: JobFilter, limit: int, word: str | None) ->
         page = await store.jobs(where, limit - len(found), cursor, bulk.MOMENT)
 
 
-def _row(job: JobRecord, view: ClusterView, now: float) -> Sequence[object]:
+def _row(job: JobRecord, view: ClusterView, now: float, workers: Sequence[WorkerRecord]) -> Sequence[object]:
     last = job.errors[-1] if job.errors else None
     message = one_line(f"{last.type}: {last.message}", 60) if last else None
     if job.state in FINISHED:
@@ -98,7 +98,7 @@ def _row(job: JobRecord, view: ClusterView, now: float) -> Sequence[object]:
     elif job.state is State.RETRYING:  # what went wrong says more than that it waits for its time
         why = job.reason or message
     else:
-        why = why_or_reason(job, view, now) or message
+        why = why_or_reason(job, view, now, workers) or message
     attempt = f"{job.attempt}/{job.options.max_attempts}"
     priority = priority_name(job.priority)
     age = span(now - job.enqueued_at)
@@ -149,12 +149,12 @@ def events(target: Target, id: int, after: int, follow: bool, as_json: bool) -> 
 
 async def _print_pages(store: Store, found: Sequence[JobRecord], traceback: bool) -> None:
     view = await store.cluster_view([])
-    workers = {worker.id: worker for worker in await store.workers()}
+    workers = await store.workers()
     for place, record in enumerate(found):
         if place:
             click.echo()
         # Any of them may be a parent: one enqueued by name does not know that its task is chunked.
-        parent, worker = await store.parent(record.id), workers.get(record.worker or 0)
+        parent = await store.parent(record.id)
         retrying = {} if parent is None else await retrying_of(store, [parent])
         print_job(
             record,
@@ -162,7 +162,7 @@ async def _print_pages(store: Store, found: Sequence[JobRecord], traceback: bool
             time.time(),
             traceback=traceback,
             parent=parent,
-            worker=worker,
+            workers=workers,
             retrying=retrying.get(record.id),
             steps=await _steps(store, record),
         )

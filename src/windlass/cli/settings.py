@@ -37,6 +37,7 @@ _READERS: Final[Mapping[Unit, tuple[Reader, str | None]]] = {
     "ids": (JobId(), "ID"),
     "tags": (click.STRING, "TAG"),
     "headers": (convert_type(header), "KEY=TEXT"),
+    "abilities": (click.STRING, "NAME[,NAME…]"),
     **{unit: (click.STRING, unit.upper()) for unit in _TEXTS},
     "zone": (click.STRING, "ZONE"),
     "name": (QueueName(), "NAME"),

@@ -131,13 +131,13 @@ def _unfinished(depth: Depth) -> int:
 
 # -- workers --------------------------------------------------------------------------------------------
 
-_LISTED = ("worker", "?host", "??>pid", "queues", ">slots", ">beat", "?>up", "alive")
+_LISTED = ("worker", "?host", "??>pid", "queues", "?abilities", ">slots", ">beat", "?>up", "alive")
 
 
 @click.command()
 @with_json
 def workers(target: Target, as_json: bool) -> None:
-    """List workers that are alive or still hold jobs: host, queues, slots, last heartbeat."""
+    """List workers that are alive or still hold jobs: host, queues, abilities, slots, last heartbeat."""
     state = target.run(read_state)
     print_listing(
         as_json,
@@ -163,6 +163,7 @@ def _worker_row(worker: WorkerRecord, sample: ClusterState) -> Sequence[object]:
         worker.host,
         worker.pid,
         ", ".join(worker.queues),
+        ", ".join(worker.abilities),
         sum(assigned.values()) if assigned else "–",
         f"{span(sample.at - worker.beat_at)} ago",
         span(sample.at - worker.started_at),

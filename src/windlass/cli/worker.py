@@ -14,6 +14,7 @@ import msgspec
 from windlass.app import Windlass
 from windlass.cli.options import database_option, log_options, schema_option
 from windlass.cluster.queues import seed
+from windlass.core.abilities import in_words
 from windlass.core.counts import plural
 from windlass.errors import ConfigurationError
 from windlass.running.loopthread import loop_name, prefer_uvloop
@@ -37,6 +38,13 @@ from windlass.worker.reports.health import Health, parse_address
     metavar="NAME[=SLOTS]",
     help="A queue to serve; if it is new, with its slots in the cluster (mail=8) or in each process "
     "(mail=4/process); may be repeated. [all queues of the app; WINDLASS_QUEUES]",
+)
+@click.option(
+    "--ability",
+    "abilities",
+    multiple=True,
+    metavar="NAME",
+    help="What this worker has that some jobs need, such as gpu; may be repeated. [WINDLASS_ABILITIES]",
 )
 @click.option("-p", "--processes", type=click.IntRange(1), help="Child processes. [WINDLASS_PROCESSES, 1]")
 @click.option(
@@ -125,10 +133,11 @@ def _warn_of_strange_queues(app: Windlass, settings: Settings) -> None:
 
 async def _run(address: str, app: Windlass, settings: Settings, health: str | None, reloads: bool) -> None:
     logger.info(
-        "windlass worker on %s: queues %s, %s; event loop: %s",
+        "windlass worker on %s: queues %s, %s%s; event loop: %s",
         describe(settings.database_url),
         ", ".join(f"{name}={slots}" if slots else name for name, slots in settings.queues.items()),
         plural(settings.processes, "process", "processes"),
+        f", {in_words(settings.abilities)}" if settings.abilities else "",
         loop_name(asyncio.get_running_loop()),
     )
     supervisor: Supervisor | None = None

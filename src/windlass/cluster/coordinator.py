@@ -19,6 +19,7 @@ from windlass.cluster import duties, schedules
 from windlass.cluster.notices import Notices
 from windlass.cluster.store_gauges import StoreGauges
 from windlass.cluster.watch import HeartbeatWatch
+from windlass.core.abilities import in_words
 from windlass.core.counts import plural
 from windlass.core.retry import DeathPolicy
 from windlass.errors import SchemaMissing, StoreError, TermLost
@@ -81,8 +82,8 @@ class Coordinator:
         self.answered_at: float = float("-inf")
         """When the store last said who coordinates, which is a write."""
         self._until = 0.0
-        self._unserved: set[str] = set()
-        self._warned_of: set[str] = set()
+        self._unserved: set[str | tuple[str, str]] = set()
+        self._warned_of: set[str | tuple[str, str]] = set()
         self._failing: set[str] = set()
         self._outages = OutageLog(logger)
         self._assigned: tuple[int, dict[int, dict[str, int]]] | None = None
@@ -284,20 +285,33 @@ class Coordinator:
         self._notices.rotated(await self._store.rotate())
 
     async def _warn(self, _: int) -> None:
-        """Warn once of each queue that no worker serves, and again when that was mended and came back. One
-        look is not enough: a worker that starts may register a moment after it."""
-        unserved = await duties.unserved(self._store)
+        """Warn once of each queue that no worker serves, and of jobs that none is able to run, and again when
+        that was mended and came back. One look is not enough: a worker that starts may register a moment
+        after it."""
+        unserved, no_ability = await duties.unserved(self._store)
+        seen: set[str | tuple[str, str]] = {*unserved, *no_ability}
+        new = seen & self._unserved - self._warned_of
         for queue, depth in unserved.items():
-            if queue in self._unserved and queue not in self._warned_of:
-                self._warned_of.add(queue)
+            if queue in new:
                 logger.warning(
                     "%s in queue %s, which no worker serves; start one with -q %s",
                     plural(depth.ready, "job waits", "jobs wait"),
                     queue,
                     queue,
                 )
-        self._warned_of &= unserved.keys()
-        self._unserved = set(unserved)
+        for (queue, needs), n in no_ability.items():
+            if (queue, needs) in new:
+                names = needs.split(",")
+                logger.warning(
+                    "%s in queue %s, and no live worker has %s; start one with -q %s --ability %s",
+                    plural(n, "job waits", "jobs wait"),
+                    queue,
+                    in_words(names),
+                    queue,
+                    " --ability ".join(names),
+                )
+        self._unserved = seen
+        self._warned_of = (self._warned_of | new) & seen
 
 
 def _kind(name: str) -> str:

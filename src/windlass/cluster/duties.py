@@ -17,6 +17,7 @@ from windlass.cluster.watch import HeartbeatWatch
 from windlass.core.governor import Governor
 from windlass.core.retry import DeathPolicy
 from windlass.core.slots import split
+from windlass.presentation.cluster_state import unable
 from windlass.presentation.text import span
 from windlass.store.protocol import Store
 from windlass.store.records import (
@@ -152,11 +153,18 @@ def shares(queues: Iterable[QueueRecord], workers: Iterable[WorkerRecord]) -> di
     return slots
 
 
-async def unserved(store: Store) -> dict[str, Depth]:
-    """Queues with jobs ready that no living worker serves."""
-    served = {queue for worker in await store.workers() if worker.alive for queue in worker.queues}
-    depths = await store.depth()
-    return {queue: depth for queue, depth in depths.items() if depth.ready and queue not in served}
+async def unserved(store: Store) -> tuple[dict[str, Depth], dict[tuple[str, str], int]]:
+    """Queues with jobs ready that no living worker serves; and of the others how many jobs none of their
+    workers is able to run, by queue and what they need [K14]."""
+    workers, depths = await store.workers(), await store.depth()
+    served = {queue for worker in workers if worker.alive for queue in worker.queues}
+    queues = {queue: depth for queue, depth in depths.items() if depth.ready and queue not in served}
+    no_ability = {
+        (queue, needs): n
+        for queue, depth in depths.items()
+        for needs, n in unable(queue, depth, workers).items()
+    }
+    return queues, no_ability
 
 
 async def _all_steps(take: Callable[[int], Awaitable[S]], more: Callable[[S], bool]) -> S:

@@ -12,7 +12,8 @@ A pass is a row that names its job, never a count: what has ended cannot go on h
     task:<task>                     as many as the task's setting or the code says
     budget:<budget>/<key>           as many as it has tokens; only for jobs that a claim found none for
     over:<budget>/<key>             none: they need more than the budget can hold, until its burst is raised
-    shut:<queue>                    none: nobody runs jobs of their queue, so they leave their slots to others
+    shut:<place>                    none: nobody runs such jobs of their queue, so they leave their slots to
+                                    others; a place is a queue and what they need, see `place_name`
     fair                            no gate, but the ring of fair keys
 
 A worker may be handed several jobs of one waiting list, to run one after the other: a run. All of them have
@@ -27,6 +28,8 @@ its lane.
 from __future__ import annotations
 
 from typing import Final, NamedTuple, Protocol
+
+from windlass.core.abilities import in_words
 
 FAIR: Final = "fair"
 
@@ -85,9 +88,9 @@ def over_gate(gate: str) -> str:
     return "over:" + gate.removeprefix("budget:")
 
 
-def shut_gate(queue: str) -> str:
+def shut_gate(place: str) -> str:
     """The waiting list of jobs that leave their slots to others while nobody runs their queue [F3]."""
-    return f"shut:{queue}"
+    return f"shut:{place}"
 
 
 def is_slots(gate: str) -> bool:
@@ -131,6 +134,8 @@ def reason(gate: str) -> str:  # noqa: PLR0911 - one for each kind
             where = budget + (f", key {key!r}" if key else "")
             return f"needs more tokens than budget {where} can hold: raise its burst"
         case "shut":
-            return f"waits for queue {rest}, which is paused or served by no worker"
+            queue, _, needs = rest.partition(" ")
+            able = f" with {in_words(needs.split(','))}" if needs else ""
+            return f"waits for queue {queue}, which is paused or served by no worker{able}"
         case _:
             return "waits for the turn of its fair key"

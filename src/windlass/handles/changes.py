@@ -21,6 +21,8 @@ class JobChanges(TypedDict, total=False):
     run_at: datetime | float
     max_attempts: int
     timeout: Duration
+    needs: Iterable[str] | str
+    """Abilities; none, as [], for any worker."""
     tags: Iterable[str]
     headers: Mapping[str, str]
     args: Sequence[Any]

@@ -168,9 +168,10 @@ class Job(Generic[R_co]):
         """Change the job where it waits: `job.change(priority="urgent", delay=0)`. Its id and its unique key
         stay. "changed"; or, with nothing changed, "running" or "ended": somebody was faster.
 
-        Takes `queue`, `priority`, `delay` or `run_at`, `max_attempts`, `timeout`, `tags` and `headers` as
-        `using` does, and new arguments as `args=[…]` and `kwargs={…}`, in the place of all that it had. They
-        are checked as at an enqueue. Raises JobNotFound, and EnqueueError for a part of a parent."""
+        Takes `queue`, `priority`, `delay` or `run_at`, `max_attempts`, `timeout`, `needs`, `tags` and
+        `headers` as `using` does, and new arguments as `args=[…]` and `kwargs={…}`, in the place of all that
+        it had. They are checked as at an enqueue. Raises JobNotFound, and EnqueueError for a part of a
+        parent."""
         return self._store_handle().call(lambda store: self._changed(store, changes))
 
     async def achange(self, **changes: Unpack[JobChanges]) -> ChangeAnswer:

@@ -5,10 +5,13 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
 
+from windlass.core.abilities import missing
+from windlass.presentation.waiting import abilities_in
 from windlass.store.protocol import Store
 from windlass.store.records import BudgetRecord, ClusterView, Depth, GateRecord, QueueRecord, WorkerRecord
 
@@ -43,13 +46,19 @@ class ClusterState(msgspec.Struct, frozen=True):
 
     def runnable(self, name: str) -> int:
         """How many jobs of a queue more slots would run now: waiting work that no pause, cool-down, limit,
-        budget or `parallel` holds back [M7]."""
+        budget, `parallel`, or want of an ability holds back [M7] [K14]."""
         queue, depth = self.queue(name), self.depth_of(name)
         if queue.paused or queue.cooling > 0:
             return 0
+        free = max(0, depth.free - sum(self.unable(name).values()))
         if queue.concurrency is None:
-            return depth.free
-        return max(0, min(depth.free, queue.concurrency - depth.running))
+            return free
+        return max(0, min(free, queue.concurrency - depth.running))
+
+    def unable(self, name: str) -> dict[str, int]:
+        """Of the jobs that wait in a queue, how many no live worker that serves it is able to run, by what
+        they need [K14]. Where nobody serves it there are none of these: that is said of the queue."""
+        return unable(name, self.depth_of(name), self.workers)
 
     def slots(self) -> Counter[str]:
         """How many slots of each queue are assigned over all workers."""
@@ -57,6 +66,14 @@ class ClusterState(msgspec.Struct, frozen=True):
         for assigned in self.view.slots.values():
             total.update(assigned)
         return total
+
+
+def unable(queue: str, depth: Depth, workers: Iterable[WorkerRecord]) -> dict[str, int]:
+    """See ClusterState.unable."""
+    if not depth.needs:
+        return {}
+    able = abilities_in(queue, workers)
+    return {needs: n for needs, n in depth.needs.items() if able and missing(needs, able)}
 
 
 async def read_state(store: Store) -> ClusterState:

@@ -15,14 +15,15 @@ from typing import Final, Literal
 
 import msgspec
 
+from windlass.core.abilities import in_words, missing
 from windlass.core.admission import WARNING, shed_level
 from windlass.core.counts import plural
 from windlass.core.gates import reason
 from windlass.core.rates import rate_text
 from windlass.core.rollup import MINUTE, Sample
-from windlass.presentation.cluster_state import ClusterState
+from windlass.presentation.cluster_state import ClusterState, unable
 from windlass.presentation.text import COUNTED, one_line, span
-from windlass.presentation.waiting import queue_in_words
+from windlass.presentation.waiting import abilities_in, queue_in_words
 from windlass.store.protocol import Store
 from windlass.store.records import (
     BudgetRecord,
@@ -62,7 +63,8 @@ async def examine(store: Store) -> list[Finding]:
         *budget_findings(budgets, gates),
         *gate_findings(gates, {budget.name for budget in budgets}),
         *schedule_findings(await store.schedules(), await store.now()),
-        *queue_findings(await store.queues(), await store.depth()),
+        *queue_findings(await store.queues(), depth := await store.depth()),
+        *ability_findings(depth, await store.workers()),
     ]
     return found or [Finding(name="flow", text="no budget, gate, schedule or queue holds jobs up")]
 
@@ -153,6 +155,13 @@ def queue_findings(queues: Iterable[QueueRecord], depth: Mapping[str, Depth]) ->
                 + (f": {queue.why}" if queue.why else ""),
                 f"see why its runs fail or take long: `windlass jobs --queue {queue.name} --state retrying`",
             )
+
+
+def ability_findings(depth: Mapping[str, Depth], workers: Sequence[WorkerRecord]) -> Iterator[Finding]:
+    """Jobs that no live worker of their queue is able to run [K14]."""
+    for queue, each in sorted(depth.items()):
+        for needs, n in sorted(unable(queue, each, workers).items()):
+            yield unable_finding(queue, needs, n, workers)
 
 
 def _budget_of(gate: str) -> str:
@@ -260,6 +269,20 @@ def waiting_findings(state: ClusterState, rests: Mapping[str, float] = UNKNOWN) 
             )
             finding = _warning(f"queue {name}", f"{waiting}, and it is {held_up}", advice)
             yield DatedFinding(finding, rests.get(name))
+        else:
+            for needs, n in state.unable(name).items():
+                yield DatedFinding(unable_finding(name, needs, n, state.workers), None)
+
+
+def unable_finding(queue: str, needs: str, n: int, workers: Iterable[WorkerRecord]) -> Finding:
+    """Jobs of a queue that no live worker there is able to run [K14]."""
+    lacking = in_words(missing(needs, abilities_in(queue, workers)))
+    flags = "".join(f" --ability {name}" for name in needs.split(","))
+    return _warning(
+        f"queue {queue}",
+        f"{plural(n, 'job waits', 'jobs wait')}, and no live worker has {lacking}",
+        f"start one: `windlass worker MODULE:APP -q {queue}{flags}`",
+    )
 
 
 def death_findings(deaths: Deaths) -> Iterator[DatedFinding]:

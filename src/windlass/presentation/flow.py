@@ -39,6 +39,8 @@ class QueueShape(QueueRecord, frozen=True, kw_only=True):
     """Parts that their parents have not offered yet; `ready` counts them, too."""
     estimate: bool
     """Whether one of these counts is some seconds old; so it is only where it is above a thousand [M1]."""
+    needs: dict[str, int]
+    """Of `ready`, how many stand in lanes whose jobs need abilities, by these [K14]."""
     runnable: int
     """How many more slots would run now."""
     slots: int | None
@@ -148,6 +150,7 @@ class WorkerShape(msgspec.Struct, frozen=True, kw_only=True):
     host: str
     pid: int
     queues: list[str]
+    abilities: list[str]
     alive: bool
     beat: int
     beat_at: str | None
@@ -161,4 +164,12 @@ class WorkerShape(msgspec.Struct, frozen=True, kw_only=True):
         """A worker as the state has it; `more` is what a larger shape adds."""
         slots = dict(state.view.slots.get(worker.id, {}))
         age = round(max(state.at - worker.beat_at, 0.0), 3)
-        return shaped(cls, worker, queues=list(worker.queues), slots=slots, beat_age=age, **more)
+        return shaped(
+            cls,
+            worker,
+            queues=list(worker.queues),
+            abilities=list(worker.abilities),
+            slots=slots,
+            beat_age=age,
+            **more,
+        )

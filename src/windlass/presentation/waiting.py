@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from windlass.core.abilities import in_words, missing
 from windlass.core.counts import plural
 from windlass.core.rates import rate_text
 from windlass.core.states import State
@@ -41,9 +44,16 @@ def load_in_words(queue: QueueRecord) -> str:
     return "; ".join(filter(None, parts))
 
 
-def why_it_waits(job: JobRecord, queue: QueueRecord | None, serving: int, now: float) -> str | None:
+def abilities_in(queue: str, workers: Iterable[WorkerRecord]) -> list[frozenset[str]]:
+    """What each of the live workers that serve a queue has [K14]."""
+    return [frozenset(worker.abilities) for worker in workers if worker.alive and queue in worker.queues]
+
+
+def why_it_waits(
+    job: JobRecord, queue: QueueRecord | None, serving: int, now: float, workers: Iterable[WorkerRecord] = ()
+) -> str | None:
     """Why the job is not running; None where it runs or has ended. `serving` counts the workers of its queue
-    that are alive."""
+    that are alive. `workers` are asked what they have where the job needs something."""
     if job.state is State.WAITING and not job.cancel_requested:
         return "it waits for its parts"
     if job.state not in (State.SCHEDULED, State.READY, State.RETRYING):
@@ -57,6 +67,8 @@ def why_it_waits(job: JobRecord, queue: QueueRecord | None, serving: int, now: f
         reasons.append(f"queue {job.queue} is {held_up}")
     if serving == 0:
         reasons.append(f"no worker serves queue {job.queue}")
+    elif lacking := missing(job.options.needs, abilities_in(job.queue, workers)):
+        reasons.append(f"no live worker has {in_words(lacking)}")
     if not reasons:
         reasons.append(
             "it takes turns with other keys" if job.options.fair_key else "it waits for a free slot"
@@ -68,10 +80,12 @@ def why_it_waits(job: JobRecord, queue: QueueRecord | None, serving: int, now: f
     return "; ".join(reasons)
 
 
-def why_or_reason(job: JobRecord, view: ClusterView, now: float) -> str | None:
+def why_or_reason(
+    job: JobRecord, view: ClusterView, now: float, workers: Iterable[WorkerRecord]
+) -> str | None:
     """Why the job is not running, else the reason that the store keeps with it."""
     serving = view.serving.get(job.queue, 0)
-    return why_it_waits(job, view.queues.get(job.queue), serving, now) or job.reason
+    return why_it_waits(job, view.queues.get(job.queue), serving, now, workers) or job.reason
 
 
 def budget_in_words(budget: BudgetRecord | None) -> str:

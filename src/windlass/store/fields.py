@@ -18,6 +18,7 @@ from typing import Annotated, Any, Final, Literal, Protocol, TypeAlias, TypedDic
 
 import msgspec
 
+from windlass.core.abilities import MAX_NEEDS
 from windlass.core.durations import Duration, duration_text
 from windlass.core.rates import rate_text
 from windlass.core.states import Priority
@@ -26,11 +27,12 @@ from windlass.signals import MAX_ATTEMPTS, MAX_DELAY
 Unit: TypeAlias = Literal[
     "yes, no", "on, off", "time", "rate", "size", "slots", "jobs", "records", "parts", "tokens", "failures",
     "zone", "argument", "name", "priority", "moment", "attempts", "key", "choice", "ids", "tags", "headers",
-    "text", "connection",
+    "text", "abilities", "connection",
 ]  # fmt: skip
 """`time` is in seconds and `rate` is so many a second; people write and read them as 30s and 10/s. `size` is
 a count that people may write as 128MiB. Those behind `argument` are of options of jobs alone."""
 _LISTS: Final = {"ids": "a list of ids of jobs", "tags": "a list of texts", "headers": "texts by name"}
+_WRITTEN: Final = {**_LISTS, "abilities": "up to 8 names with commas between them"}
 OnConflict = Literal["skip", "replace", "reject"]
 Otherwise = Literal["dead", "cancel", "run"]
 MAX_KEY: Final = 255
@@ -100,8 +102,8 @@ class Field(msgspec.Struct, frozen=True):
         """The values that it may have."""
         if self.kind is bool:
             return "true or false"
-        if self.unit in _LISTS:
-            return _LISTS[self.unit]
+        if self.unit in _WRITTEN:
+            return _WRITTEN[self.unit]
         if self.choices:
             return f"one of {', '.join(self.choices)}"
         if self.kind is str:
@@ -354,6 +356,10 @@ class JobOptions(TypedDict, total=False):
     otherwise: Annotated[Otherwise, Field(
         "What becomes of it where one of those ends in another way.", "choice", beside="after",
         more="`dead`, `cancel` or `run`.")]  # fmt: skip
+    needs: Annotated[str | Iterable[str], Field(
+        "Abilities: only a worker that has all of these runs it.", "abilities", unset="the task's",
+        change=True, most=MAX_NEEDS, more="One name, or up to 8, such as `gpu`; a worker has them by "
+        "`--ability gpu`.", when="it needs a special machine")]  # fmt: skip
     tags: Annotated[Iterable[str], Field(
         "Words to find it by.", "tags", change=True, most=32, unset="the task's",
         more="Up to 32 of 64 characters.",

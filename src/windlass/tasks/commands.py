@@ -68,6 +68,7 @@ class CommandOptions(TypedDict, total=False):
     queue: str
     priority: Priority | str | int
     retry: Retry
+    needs: Iterable[str] | str
     tags: Iterable[str]
 
 

@@ -13,10 +13,11 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from windlass.core.abilities import needs_text, read_abilities
 from windlass.core.durations import seconds
 from windlass.core.names import check_name
 from windlass.core.states import Priority
-from windlass.errors import InvalidOption
+from windlass.errors import InvalidName, InvalidOption
 from windlass.store.fields import MAX_KEY, Field, JobOptions, OnConflict, Unit
 from windlass.store.records import JOB_OPTIONS, NewJob, Options
 
@@ -164,6 +165,14 @@ def _tags(field: Field, value: Any) -> tuple[str, ...]:
     return _few(field, tuple(_checked(field.name, tag, 64) for tag in value), "tags")
 
 
+def _abilities(field: Field, value: Any) -> str:
+    try:
+        names = read_abilities(value)
+    except InvalidName as error:
+        raise InvalidOption(f"{field.name}: {error}") from None
+    return needs_text(_few(field, names, "abilities"))
+
+
 def _headers(field: Field, value: Any) -> dict[str, str]:
     name = field.name
     if not isinstance(value, Mapping):
@@ -195,6 +204,7 @@ _READERS: Final[Mapping[Unit, Callable[[Field, Any], Any]]] = {
     "choice": _choice,
     "ids": _ids,
     "tags": _tags,
+    "abilities": _abilities,
     "headers": _headers,
     "connection": lambda _field, value: value,
 }

@@ -90,6 +90,8 @@ class CommonOptions(FlowOptions, total=False):
     """How long one attempt may run."""
     expires: Duration
     """After how long its jobs end as cancelled where nobody has begun them; see `JobOptions`."""
+    needs: Iterable[str] | str
+    """Abilities: only a worker that has all of these runs its jobs [K14]."""
     tags: Iterable[str]
     """Words to find its jobs by."""
 
@@ -136,6 +138,12 @@ class Task(Generic[P, R]):
         """The queue its jobs go to: the one named, else the one the app's routes say [E5]. Where neither
         does and its code is elsewhere, jobs go where live workers say, and this is `default`."""
         return self._template.queue or self.app._routes.queue(self.name)
+
+    @property
+    def abilities(self) -> str | None:
+        """What its jobs need of a worker, with commas between the names; None where its code is elsewhere, or
+        says nothing [K14]."""
+        return self._template.options.needs
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
         """Make one job."""
@@ -286,7 +294,7 @@ class RegisteredTask(Task[P, R]):
             raise ConfigurationError(f"retry={self.retry!r} is not a policy; write retry=Retry(5, base='5s')")
         self.has_policy: Final = "retry" in options
         given = JobOptions(max_attempts=self.retry.attempts)
-        for option in ("queue", "priority", "expires", "tags"):
+        for option in ("queue", "priority", "expires", "needs", "tags"):
             if option in options:
                 given[option] = options[option]
         name = options["name"] if "name" in options else name_of(function)

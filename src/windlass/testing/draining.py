@@ -71,6 +71,12 @@ async def every(store: Store, where: JobFilter) -> list[JobRecord]:
             return found
 
 
+def every_ability(app: Windlass) -> frozenset[str]:
+    """What any task of the app needs: a test has no other machine to run its jobs on [K14]."""
+    needed = [task.abilities for task in app.tasks.values()]
+    return app.settings.abilities | {name for needs in needed if needs for name in needs.split(",")}
+
+
 class Draining:
     """One drain of a test's jobs."""
 
@@ -126,6 +132,7 @@ class Draining:
             hooks=self._app.hooks,
             settings=self._app.settings,
             threads=self._app._caller_thread,
+            abilities=every_ability(self._app),
         )
 
     def _observe(self, job: ClaimedJob, outcome: Outcome, error: BaseException | None) -> None:

@@ -18,7 +18,7 @@ from windlass.store.protocol import Store
 from windlass.store.records import ClaimedJob, NewJob, Outcome, Receipt
 from windlass.store.sqlite import SQLiteStore
 from windlass.testing.clock import Clock
-from windlass.testing.draining import Draining, Ran
+from windlass.testing.draining import Draining, Ran, every_ability
 from windlass.worker.engine.declare import declare_budgets
 from windlass.worker.engine.drain import drain
 from windlass.worker.handlers.runner import HandlerThreads
@@ -212,6 +212,7 @@ class _Inline(_Memory):
                 hooks=self._app.hooks,
                 settings=self._app.settings,
                 threads=self._app._caller_thread,
+                abilities=every_ability(self._app),
             )
         if raised:
             raise raised[0]

@@ -37,7 +37,7 @@ def _change(tables: Tables, job: Job, change: JobChange, now: float) -> None:
     wanted = _wanted(job, change, now)
     at = now + change.delay if change.delay is not None else change.run_at
     regated = _own_gates(tables, job) != _own_gates(tables, wanted)
-    lane = tables.lane(wanted.queue, wanted.priority)
+    lane = tables.lane(wanted.queue, wanted.priority, wanted.options.needs or "")
     moved = lane.id != job.lane or wanted.options.fair_key != job.options.fair_key
     if job.state is not State.READY:
         if regated:

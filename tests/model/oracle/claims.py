@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence, Set
 from contextlib import asynccontextmanager
 from itertools import takewhile
 from typing import Any
@@ -18,6 +18,7 @@ from tests.model.oracle.job import Job
 from tests.model.oracle.tables import Lane, Worker
 from tests.model.oracle.tokens import take_for
 from tests.model.oracle.turns import refill
+from windlass.core.abilities import NONE, SEND_ON, can_run
 from windlass.core.order import LaneHead, claim_order
 from windlass.core.slots import MAX_SLOTS, fair_share
 from windlass.core.states import FINISHED, WORKERS_OWN, Kind, State
@@ -55,13 +56,14 @@ class Claims(Base):
         limit: int,
         needs: Needs = NOTHING,
         crowds: Mapping[str, int] = NOTHING,
+        abilities: Set[str] = NONE,
     ) -> list[Claim]:
         now = self._clock()
         room = dict(queues) if isinstance(queues, Mapping) else dict.fromkeys(queues, limit)
         for queue, crowd in crowds.items():
             if room.get(queue, 0) > 1:
-                room[queue] = min(room[queue], fair_share(self._tables.waiting_in(queue), crowd))
-        claims = self._claim(worker, dict(room), limit, needs, now)
+                room[queue] = min(room[queue], fair_share(self._tables.waiting_in(queue, abilities), crowd))
+        claims = self._claim(worker, dict(room), limit, needs, abilities, now)
         left = limit - sum(len(claim.jobs) for claim in claims)
         if claims and claims[-1].jobs[0].deaths:
             left = 0
@@ -71,7 +73,7 @@ class Claims(Base):
             bound = min(left, room[queue] - taken, MAX_SLOTS)
             self._make_way(mine, max(1, -(-bound // len(mine))), now)
             if bound > 0:
-                found = self._claim(worker, {queue: bound}, bound, needs, now)
+                found = self._claim(worker, {queue: bound}, bound, needs, abilities, now)
                 left -= sum(len(claim.jobs) for claim in found)
                 more += found
         for mine in parts_of(more).values():
@@ -86,9 +88,17 @@ class Claims(Base):
                 indexes = [part.index for part in parent.parts if part.job and part.job.id in ids]
                 claimed(self._tables, parent, indexes, wanted, now)
 
-    def _claim(self, worker: int, left: dict[str, int], limit: int, needs: Needs, now: float) -> list[Claim]:
+    def _claim(
+        self,
+        worker: int,
+        left: dict[str, int],
+        limit: int,
+        needs: Needs,
+        abilities: Set[str],
+        now: float,
+    ) -> list[Claim]:
         wanted = [name for name, bound in left.items() if bound > 0]
-        lanes = {lane.id: lane for lane in self._tables.open_lanes(wanted, now)}
+        lanes = {lane.id: lane for lane in self._tables.open_lanes(wanted, now, abilities)}
         if not lanes or limit < 1:
             return []
         mine = self._tables.alive(worker)
@@ -169,7 +179,7 @@ class Claims(Base):
         now = self._clock()
         applied = repeated = 0
         refused: list[int] = []
-        quiet = self._quiet(room)
+        quiet = self._quiet(room, mine.info.abilities)
         for outcome in outcomes:
             fence = outcome.job.fence
             job = self._running(mine, outcome.job)
@@ -184,15 +194,16 @@ class Claims(Base):
         handed = () if room is None or repeated else self._hand_over(mine, room, quiet, now)
         return Finished(applied, repeated, tuple(refused), tuple(handed))
 
-    def _quiet(self, room: Room | None) -> dict[str, int]:
-        """The queues with room in which nobody waits to be claimed."""
-        busy = {lane.queue for lane in self._tables.lanes.values() if lane.waiting}
+    def _quiet(self, room: Room | None, abilities: Set[str]) -> dict[str, int]:
+        """The queues with room in which nobody waits to be claimed by a worker with these abilities."""
+        lanes = [lane for lane in self._tables.lanes.values() if can_run(lane.needs, abilities)]
+        busy = {lane.queue for lane in lanes if lane.waiting}
         return {name: n for name, n in room.queues.items() if n > 0 and name not in busy} if room else {}
 
     def _hand_over(self, worker: Worker, room: Room, left: dict[str, int], now: float) -> list[Claim]:
         """What a flush has let into these queues goes to its worker, as far as a claim could give it out."""
         tables, claims = self._tables, list[Claim]()
-        for lane in tables.open_lanes(left, now):
+        for lane in tables.open_lanes(left, now, worker.info.abilities):
             queue = lane.queue
             known = tables.queues[queue]
             longest = 0 if known.concurrency is not None or known.governor else room.runs.get(queue, 0)
@@ -257,6 +268,10 @@ class Claims(Base):
                 else:
                     job.suspend(0, delay, now)
                 tables.put_back(job, now, delay, outcome.kind)
+            case Kind.RELEASED if outcome.needs is not None and not job.cancel_requested:
+                job.options = msgspec.structs.replace(job.options, needs=outcome.needs)
+                tables.put_back(job, now, SEND_ON)
+                job.lane = tables.lane(job.queue, job.priority, outcome.needs).id
             case _:  # released, or a retry that nobody wants any more
                 tables.put_back(job, now, began=outcome.began)
 

@@ -19,6 +19,7 @@ def offered_depth(tables: Tables, queue: str, now: float = 0.0) -> Depth:
     mine = [job for job in tables.jobs.values() if job.queue == queue]
     counts = Counter(job.state for job in mine)
     ready = [job for job in mine if job.state is State.READY]
+    lanes = [lane for lane in tables.lanes.values() if lane.queue == queue]
     return Depth(
         ready=len(ready),
         running=counts[State.RUNNING],
@@ -26,8 +27,13 @@ def offered_depth(tables: Tables, queue: str, now: float = 0.0) -> Depth:
         retrying=counts[State.RETRYING],
         dead=counts[State.DEAD],
         oldest=now - min(job.since for job in ready) if ready else None,
-        offered=sum(lane.drawn for lane in tables.lanes.values() if lane.queue == queue),
+        offered=sum(lane.drawn for lane in lanes),
         free=sum(job.gate is None for job in ready),
+        needs={
+            needs: n
+            for needs in {lane.needs for lane in lanes if lane.needs}
+            if (n := sum(len(lane.waiting) for lane in lanes if lane.needs == needs))
+        },
     )
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tests.model.oracle.job import Job
+from windlass.core.abilities import place_name
 from windlass.core.gates import Gate, gates_of, is_slots, keeps, reason, shut_gate
 from windlass.core.gates import waits_again as decide_waits_again
 from windlass.core.states import State
@@ -111,7 +112,7 @@ def let_in(tables: Tables, name: str, now: float) -> int:
     while line:
         job = line[0]
         gate = next((gate for gate in gates(tables, job) if gate.name not in job.passes), None)
-        if is_slots(name) and tables.is_shut(job.queue):
+        if is_slots(name) and tables.is_shut(job.queue, job.options.needs):
             _shut_out(tables, job, now)  # nobody would run it
             continue
         if gate is not None and gate.name == name:
@@ -129,7 +130,8 @@ def let_in(tables: Tables, name: str, now: float) -> int:
 def open_up(tables: Tables, now: float) -> None:
     """Let those go on who wait for their queue, where somebody runs its jobs again."""
     for name in [name for name in tables.gateways if name.startswith("shut:")]:
-        if not tables.is_shut(name.removeprefix("shut:")):
+        queue, _, needs = name.removeprefix("shut:").partition(" ")
+        if not tables.is_shut(queue, needs):
             for job in list(tables.gate(name).line):
                 job.stand(None)
                 enter(tables, job, now)
@@ -141,7 +143,7 @@ def _make_room(tables: Tables, name: str, now: float) -> bool:
     idle = [
         job
         for job in tables.gate(name).passes
-        if job.gate is None and job.state is State.READY and tables.is_shut(job.queue)
+        if job.gate is None and job.state is State.READY and tables.is_shut(job.queue, job.options.needs)
     ]
     for job in idle:
         _shut_out(tables, job, now)
@@ -150,7 +152,7 @@ def _make_room(tables: Tables, name: str, now: float) -> bool:
 
 def _shut_out(tables: Tables, job: Job, now: float) -> None:
     """A job that nobody would run waits for its queue, without a slot."""
-    wait_at(tables, job, shut_gate(job.queue))
+    wait_at(tables, job, shut_gate(place_name(job.queue, job.options.needs)))
     leave_slots(tables, job, now, let=False)
 
 

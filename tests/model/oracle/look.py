@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 
 from tests.model.oracle.base import Base, atomic
 from tests.model.oracle.depth import depth
 from tests.model.oracle.family import Parent, advance, redrive, retry_part
 from tests.model.oracle.job import Job
+from windlass.core.abilities import NONE
 from windlass.core.states import FINISHED, State
 from windlass.errors import AlreadyEnqueued, Finalizing, JobNotFound, ResultTimeout
 from windlass.store.records import (
@@ -171,9 +172,9 @@ class Look(Base):
         names = self._tables.queues if queues is None else queues
         return {name: depth(self._tables, name, now) for name in names}
 
-    async def wait(self, queues: Sequence[str], timeout: float) -> bool:
+    async def wait(self, queues: Sequence[str], timeout: float, abilities: Set[str] = NONE) -> bool:
         def look() -> bool | None:
-            return True if self._tables.open_lanes(queues, self._clock()) else None
+            return True if self._tables.open_lanes(queues, self._clock(), abilities) else None
 
         with self._lock:
             now = self._clock()

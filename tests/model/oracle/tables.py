@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Set
 from dataclasses import dataclass, field
 from itertools import count
 
@@ -21,6 +21,7 @@ from tests.model.oracle.job import Job
 from tests.model.oracle.measured import Measured
 from tests.model.oracle.pace import Pace
 from tests.model.oracle.tokens import Budget, spend
+from windlass.core.abilities import can_run
 from windlass.core.clock import MAX_TERM, left
 from windlass.core.expiry import NOT_BEGUN, deadline, expired_reason
 from windlass.core.gates import FAIR, reason
@@ -43,11 +44,12 @@ from windlass.store.records import (
 
 @dataclass(eq=False)
 class Lane:
-    """One queue × priority: its waiting jobs in order, and the fair key it served last."""
+    """One queue × priority × what its jobs need: its waiting jobs in order, and the fair key served last."""
 
     id: int
     queue: str
     priority: int
+    needs: str = ""
     waiting: list[Job] = field(default_factory=list)
     held: list[Job] = field(default_factory=list)
     served: str | None = None
@@ -98,7 +100,7 @@ class Tables:
         self.cooled: dict[str, float] = {}  # when the last cool-down of a queue ends, or ended
         self.term = Term()
         self.slots: dict[int, dict[str, int]] = {}
-        self.lanes: dict[tuple[str, int], Lane] = {}
+        self.lanes: dict[tuple[str, int, str], Lane] = {}
         self.deferred: list[Job] = []
         self.workers: dict[int, Worker] = {}
         self.unique: dict[str, Job] = {}
@@ -127,12 +129,12 @@ class Tables:
         self._reserved = count(1)
         self._lane_ids = count(1)
 
-    def lane(self, queue: str, priority: int) -> Lane:
-        """The lane of this queue and priority; the first use declares both."""
+    def lane(self, queue: str, priority: int, needs: str = "") -> Lane:
+        """The lane of this queue and priority for jobs that need this; the first use declares both."""
         self.queues.setdefault(queue, QueueRecord(name=queue))
-        if (queue, priority) not in self.lanes:
-            self.lanes[queue, priority] = Lane(next(self._lane_ids), queue, priority)
-        return self.lanes[queue, priority]
+        if (queue, priority, needs) not in self.lanes:
+            self.lanes[queue, priority, needs] = Lane(next(self._lane_ids), queue, priority, needs)
+        return self.lanes[queue, priority, needs]
 
     def queue(self, name: str, now: float) -> QueueRecord:
         """A queue as it stands; one that nobody has declared has the defaults."""
@@ -165,26 +167,37 @@ class Tables:
             free = known.concurrency - sum(job.queue == queue for job in running)
         return min(free, math.floor(pace.bucket.available(now))) if pace is not None else free
 
-    def is_shut(self, queue: str) -> bool:
-        """Whether nobody runs jobs of a queue: it is paused, or none of those who work serves it. A worker
-        that names no queue may serve any; where nobody works at all, nobody is kept from anything [F3]."""
-        served = [worker.info.queues for worker in self.workers.values() if worker.alive]
+    def is_shut(self, queue: str, needs: str | None) -> bool:
+        """Whether nobody runs such jobs of a queue: it is paused, or none of those who work serves it and is
+        able to. A worker that names no queue may serve any; where nobody works at all, nobody is kept from
+        anything [F3]."""
+        alive = [worker.info for worker in self.workers.values() if worker.alive]
         paused = queue in self.queues and self.queues[queue].paused
-        return paused or (bool(served) and all(names and queue not in names for names in served))
+        able = [info for info in alive if can_run(needs, info.abilities)]
+        return paused or (bool(alive) and all(info.queues and queue not in info.queues for info in able))
 
-    def open_lanes(self, queues: Collection[str], now: float) -> list[Lane]:
-        """The lanes of these queues that have something to give."""
+    def open_lanes(self, queues: Collection[str], now: float, abilities: Set[str]) -> list[Lane]:
+        """The lanes of these queues that have something to give to a worker with these abilities."""
         opened = {name for name in queues if self.free(name, now) > 0}
-        return [lane for lane in self.lanes.values() if lane.queue in opened and lane.waiting]
+        return [
+            lane
+            for lane in self.lanes.values()
+            if lane.queue in opened and lane.waiting and can_run(lane.needs, abilities)
+        ]
 
-    def waiting_in(self, queue: str) -> int:
-        """How many jobs of a queue wait for a worker, with parts that are not offered yet and that
-        `parallel` does not hold back."""
-        lanes = sum(len(lane.waiting) for lane in self.lanes.values() if lane.queue == queue)
+    def waiting_in(self, queue: str, abilities: Set[str]) -> int:
+        """How many jobs of a queue wait for a worker with these abilities, with parts that are not offered
+        yet and that `parallel` does not hold back."""
+        lanes = sum(
+            len(lane.waiting)
+            for lane in self.lanes.values()
+            if lane.queue == queue and can_run(lane.needs, abilities)
+        )
         mine = [
             parent.standing()
             for parent in self.parents.values()
             if parent.job.queue == queue and not parent.ended and not parent.job.cancel_requested
+            if can_run(parent.job.options.needs, abilities)
         ]
         return lanes + sum(
             one.pending if one.parallel is None else max(0, min(one.pending, one.parallel - one.out))
@@ -203,7 +216,7 @@ class Tables:
 
     def add(self, new: NewJob, now: float) -> tuple[Job, EnqueueStatus]:
         """Create a job where it belongs; it takes its unique key, which must be free."""
-        lane = self.lane(new.queue, new.priority)
+        lane = self.lane(new.queue, new.priority, new.options.needs or "")
         run_at = now + new.delay if new.delay is not None else new.run_at
         later = bool(new.options.after) or new.options.group_end or (run_at is not None and run_at > now)
         aside = later or new.options.fair_key is not None or bool(gates(self, new))
@@ -254,13 +267,13 @@ class Tables:
 
     def admit(self, job: Job) -> None:
         """Let a job into its lane. It may have been ready for long, so `since` stays."""
-        lane = self.lane(job.queue, job.priority)
+        lane = self.lane(job.queue, job.priority, job.options.needs or "")
         job.seq, job.reason = lane.draw(), None
         job.stand(lane.waiting)
 
     def hold(self, job: Job) -> None:
         """Set a job that is ready aside for its fair key."""
-        lane = self.lane(job.queue, job.priority)
+        lane = self.lane(job.queue, job.priority, job.options.needs or "")
         job.stand(lane.held)
         job.reason, lane.joined = reason(FAIR), True
 

@@ -76,6 +76,7 @@ class Workers(Base):
                 lease=worker.info.lease,
                 name=worker.info.name,
                 process=worker.info.process,
+                abilities=tuple(sorted(worker.info.abilities)),
                 vitals=found.vitals if found is not None else None,
                 vitals_at=found.vitals_at if found is not None else None,
             )

@@ -251,7 +251,7 @@ async def test_of_many_shared_queues_those_with_jobs_are_shared(
     assert await store.wait(NAMES, 5)
     claims = await store.claim(worker, dict.fromkeys(NAMES, 64), 1000, crowds=dict.fromkeys(NAMES, 2))
     assert [(claim.queue, len(claim.jobs)) for claim in claims] == [("q3", 5)]
-    assert asked == [("waiting_in", ["q3"])]
+    assert asked == [("waiting_in", ["q3"], [])]
 
 
 async def test_queues_are_sent_when_they_have_changed(alone: Base) -> None:

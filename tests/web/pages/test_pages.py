@@ -58,6 +58,19 @@ async def test_hostile_text_is_shown_as_text(filled: Filled, visitor: httpx.Asyn
     assert "\\u202e" in dead
 
 
+async def test_pages_say_what_workers_have_and_jobs_need(any_app: Windlass) -> None:
+    """[K14] The page of workers, that of a job, and the overview, where nobody has it."""
+    async with rigged(any_app) as rig:
+        await rig.worker("default", abilities=frozenset({"disk", "tape"}))
+        (id,) = await rig.add("t", needs="gpu")
+    async with visiting(any_app) as visitor:
+        assert "has disk, tape" in Html((await visitor.get("/workers")).text).text
+        for path in ("/", f"/jobs/{id}"):
+            assert "no live worker has the ability gpu" in Html((await visitor.get(path)).text).text
+        (worker,) = (await visitor.get("/api/workers")).json()["workers"]
+        assert worker["abilities"] == ["disk", "tape"]
+
+
 async def test_every_page_on_every_store(any_app: Windlass) -> None:
     filled = Filled()
     async with rigged(any_app) as rig:

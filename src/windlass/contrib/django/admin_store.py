@@ -85,7 +85,7 @@ def show_job(app: Windlass, id: int) -> JobDetails | None:
         job = await store.job(id)
         if job is None:
             return None
-        why = why_or_reason(job, await store.cluster_view([]), time.time()) or ""
+        why = why_or_reason(job, await store.cluster_view([]), time.time(), await store.workers()) or ""
         moments = {
             "enqueued": job.enqueued_at,
             "due": job.run_at,

@@ -12,11 +12,12 @@ import asyncio
 import math
 import statistics
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from typing import Any, Final
 
 import msgspec
 
+from windlass.core import abilities as core
 from windlass.core import ids
 from windlass.core.order import LaneHead, effective
 from windlass.core.slots import MAX_SLOTS, fair_share
@@ -92,8 +93,9 @@ class Claims:
         listener.subscribe(self._wakeups.hear)
         self._asked_at = self._moved_at = -math.inf
         self._pending_pause = FIRST_PENDING_POLL
-        self._settled: frozenset[str] = frozenset()
-        """Queues in which the last claim left nothing behind: see `_is_settled`."""
+        self._settled: tuple[frozenset[str], Set[str]] = (frozenset(), core.NONE)
+        """Queues in which the last claim left nothing behind for a worker with its abilities: see
+        `_is_settled`."""
         self._outrun = False
         self.plain: Final = f"CALL {database.schema}.claim($1, $2, $3, $4)"
         self._bound = f"CALL {database.schema}.claim($1, $2, $3, $4, p_needs => $5, p_limited => $6)"
@@ -106,10 +108,12 @@ class Claims:
         limit: int,
         needs: Needs = NOTHING,
         crowds: Mapping[str, int] = NOTHING,
+        abilities: Set[str] = core.NONE,
     ) -> list[Claim]:
         """See Store.claim. One round trip where the queues have one or two lanes; see FEW."""
-        if self._is_settled(queues):
+        if self._is_settled(queues, abilities):
             return []
+        self._listener.abilities |= abilities
         self._wakeups.looked(queues)
         if needs is not self._needs[0]:
             self._needs = (needs, _encode(dict(needs)).decode() if needs else None)
@@ -120,48 +124,54 @@ class Claims:
         woken = self._wakeups.claimed(room)
         fresh = await self._refresh_stale(room)
         # Of a few lanes all are called: asking first would cost as much.
-        few = not fresh and len(room) <= MANY and self._known.count(room) <= FEW
-        if not fresh and len(room) > MANY and self._known.count(woken) <= FEW:
+        few = not fresh and len(room) <= MANY and self._known.count(room, abilities) <= FEW
+        if not fresh and len(room) > MANY and self._known.count(woken, abilities) <= FEW:
             self._known.wake(woken)
         if crowds:
-            await self._share(room, crowds)
-        claims = await self._sweep(worker, room, limit, room if few else ())
+            await self._share(room, crowds, abilities)
+        claims = await self._sweep(worker, room, limit, abilities, room if few else ())
         # Woken for nothing that is known here or that others took: there may be a lane that is new.
         if not claims and not fresh and not self._outrun and (woken or not few):
             await self._refresh(self._to_ask(room))
             if crowds and len(room) > MANY:
-                await self._share(room, crowds)
-            claims = await self._sweep(worker, room, limit)
+                await self._share(room, crowds, abilities)
+            claims = await self._sweep(worker, room, limit, abilities)
         if claims:
             self._pending_pause = FIRST_PENDING_POLL
             if parts := parts_of(claims):
-                claims += await self._more_parts(worker, claims, parts, room, limit)
-            elif self._listener.hears and (few or fresh) and self._is_drained(claims, room, limit):
-                self._settled = frozenset(room)
+                claims += await self._more_parts(worker, claims, parts, room, limit, abilities)
+            elif self._listener.hears and (few or fresh) and self._is_drained(claims, room, limit, abilities):
+                self._settled = (frozenset(room), abilities)
         return claims
 
-    def _is_settled(self, queues: Collection[str]) -> bool:
+    def _is_settled(self, queues: Collection[str], abilities: Set[str]) -> bool:
         """Whether the last claim took a lone job and left nothing behind in these queues: their lanes are
         marked as idle, and nobody has called since. So there is no need to look again before the next wait
         [rule 10]. True but once: a caller that has waited looks."""
-        settled, self._settled = self._settled, frozenset()
-        return bool(settled) and settled.issuperset(queues) and not self._wakeups.any_unseen(queues)
+        (settled, able), self._settled = self._settled, (frozenset(), core.NONE)
+        if not settled or able != abilities:
+            return False
+        return settled.issuperset(queues) and not self._wakeups.any_unseen(queues)
 
-    def _is_drained(self, claims: Sequence[Claim], room: Mapping[str, int], limit: int) -> bool:
+    def _is_drained(
+        self, claims: Sequence[Claim], room: Mapping[str, int], limit: int, abilities: Set[str]
+    ) -> bool:
         """Whether a sweep has asked all lanes of these queues and left each of them marked as idle. Those
         that fair jobs wait behind may be filled any moment. Of many queues that is not asked."""
         full = sum(len(claim.jobs) for claim in claims) >= limit or any(left < 1 for left in room.values())
         if full or claims[-1].jobs[0].deaths or len(room) > MANY:
             return False  # it has ended before the last lane
-        lanes = self._known.of(room)
+        lanes = self._known.of(room, abilities)
         return all(lane.idle and not lane.waiting and not lane.ring for lane in lanes)
 
-    async def _share(self, room: dict[str, int], crowds: Mapping[str, int]) -> None:
+    async def _share(self, room: dict[str, int], crowds: Mapping[str, int], abilities: Set[str]) -> None:
         """Leave to the other workers of these queues their shares of what waits there [K10]. Of many queues
         those are asked about that may have something."""
         among = crowds if len(room) <= MANY else {each.head.queue for each in self._known.live_in(crowds)}
         queues = [queue for queue in among if room.get(queue, 0) > 1]
-        waiting = {r["queue"]: r["n"] for r in await self._db.query("waiting_in", queues)} if queues else {}
+        if not queues:
+            return
+        waiting = {r["queue"]: r["n"] for r in await self._db.query("waiting_in", queues, list(abilities))}
         for queue in queues:
             room[queue] = min(room[queue], fair_share(waiting.get(queue, 0), crowds[queue]))
 
@@ -172,6 +182,7 @@ class Claims:
         parts: Mapping[str, Parts],
         room: Mapping[str, int],
         limit: int,
+        abilities: Set[str],
     ) -> list[Claim]:
         """A parent has one part waiting at a time, so that parents take turns [P8]. Parts that were claimed
         make way for others: for as many as there is room for here, and then for one of each parent. Parts are
@@ -182,7 +193,7 @@ class Claims:
             bound = min(left, room[queue], MAX_SLOTS)
             await self._parents.claimed(mine, wanted=max(1, -(-bound // len(mine))))
             if bound > 0:
-                found = await self._sweep(worker, {queue: bound}, bound, (queue,))
+                found = await self._sweep(worker, {queue: bound}, bound, abilities, (queue,))
                 left -= sum(len(claim.jobs) for claim in found)
                 more += found
         for mine in parts_of(more).values():
@@ -214,11 +225,12 @@ class Claims:
         spans = await self._db.rows("unfinished_spans", worker, since)
         return {(r["lane"], r["claim"], seq) for r in spans for seq in range(r["first"], r["beyond"])}
 
-    async def wait(self, queues: Sequence[str], timeout: float) -> bool:
+    async def wait(self, queues: Sequence[str], timeout: float, abilities: Set[str] = core.NONE) -> bool:
         """See Store.wait."""
-        self._settled = frozenset()  # whoever has waited looks
+        self._listener.abilities |= abilities
+        self._settled = (frozenset(), core.NONE)  # whoever has waited looks
         wanted = frozenset(queues)
-        if any(lane.pending for lane in self._known.live_in(wanted)):
+        if any(lane.pending for lane in self._known.live_in(wanted) if core.can_run(lane.needs, abilities)):
             # Its transaction drew a number before the lane was marked idle, so it will not call; mostly it
             # commits within a millisecond.
             await asyncio.sleep(min(timeout, self._pending_pause))
@@ -300,13 +312,18 @@ class Claims:
                 heads.extend(await self._db.rows("lane_heads", list(queues)))
 
     async def _sweep(
-        self, worker: int, room: dict[str, int], limit: int, called: Collection[str] = ()
+        self,
+        worker: int,
+        room: dict[str, int],
+        limit: int,
+        abilities: Set[str],
+        called: Collection[str] = (),
     ) -> list[Claim]:
         """Claim from lanes that may hold something, or from all lanes of the queues that are `called`."""
         self._outrun = False
         claims: list[Claim] = []
         left = limit
-        for lane in self._known.of(called) if called else self._known.live():
+        for lane in self._known.of(called, abilities) if called else self._known.live(abilities):
             queue = lane.head.queue
             bound = min(left, room.get(queue, 0))
             if bound < 1:
@@ -330,7 +347,8 @@ class Claims:
         """Fill a lane that fair jobs wait behind, now that it has room for more: at the coordinator's pace
         alone it would give out no more than a window each time [C3]. The next claim will want as many."""
         if lane.ring:
-            await self._db.value("admit_ring", lane.head.queue, lane.head.priority, REFILL, wanted)
+            ring = (lane.head.queue, lane.head.priority)
+            await self._db.value("admit_ring", *ring, REFILL, wanted, lane.needs)
 
     def _was_aged(self, lane: Lane) -> bool:
         step = self._settings.ageing_step

@@ -34,7 +34,7 @@ class Enqueue:
     def __init__(self, database: Database, limits: Limits) -> None:
         self._db = database
         self._limits = limits
-        self._declared: set[tuple[str, int]] = set()
+        self._declared: set[tuple[str, int, str]] = set()
 
     async def send(self, jobs: Sequence[NewJob]) -> list[Receipt]:
         """Enqueue a batch of the intake. One that is refused for one of its queues or priorities is sent
@@ -64,7 +64,7 @@ class Enqueue:
                 row = await connection.fetchrow(call.sql, *call.args)
             await self._note_pressure(row)
             return receipts_of(jobs, row)
-        await self._declare({(job.queue, int(job.priority)) for job in jobs})
+        await self._declare({(job.queue, int(job.priority), job.options.needs or "") for job in jobs})
         async with self._db.connection() as own:
             row = await _committed(own, call)
             receipts = receipts_of(jobs, row)
@@ -79,13 +79,13 @@ class Enqueue:
             if pressure.was != pressure.now:
                 await self._limits.note("change_pressure", queue, pressure.was, pressure.now)
 
-    async def _declare(self, lanes: set[tuple[str, int]]) -> None:
-        for queue, priority in lanes - self._declared:
+    async def _declare(self, lanes: set[tuple[str, int, str]]) -> None:
+        for lane in lanes - self._declared:
             # A role that may only enqueue leaves that to others: the job waits in deferred until the lane is
             # there. So it does where an open transaction is about to declare it: nobody waits for that [S2].
             # And where the store is not adopted yet: the enqueue itself is not refused [S3].
             try:
-                if await self._db.value("try_lane", queue, priority) is None:
+                if await self._db.value("try_lane", *lane) is None:
                     continue
             except StoreForbidden:
                 pass
@@ -93,7 +93,7 @@ class Enqueue:
                 if not self._db.must_adopt:
                     raise
                 return
-            self._declared.add((queue, priority))
+            self._declared.add(lane)
 
 
 async def _committed(connection: Any, call: Call) -> Any:
@@ -159,7 +159,14 @@ def enqueue_call(schema: str, jobs: Sequence[NewJob], *, own: bool = False) -> C
     queue the pressure from before it, where there is any; the ids; what became of each, or nothing where all
     went into their lane. `own`: it is run in a transaction of its own."""
     first = jobs[0]
-    if all(is_plain(job) and job.queue == first.queue and job.priority == first.priority for job in jobs):
+    needs = first.options.needs
+    if all(
+        is_plain(job)
+        and job.queue == first.queue
+        and job.priority == first.priority
+        and job.options.needs == needs
+        for job in jobs
+    ):
         return _many(schema, first.queue, first.priority, jobs, own=own)
     return _one(schema, first) if len(jobs) == 1 else _mixed(schema, jobs)
 

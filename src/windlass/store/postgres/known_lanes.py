@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from typing import Any, Final
 
 import msgspec
 
+from windlass.core.abilities import can_run
 from windlass.core.order import LaneHead, claim_order
 
 LATE: Final = 100
@@ -27,6 +28,8 @@ class Lane(msgspec.Struct):
     """A lane, as it was when it was last asked for or called."""
 
     head: LaneHead
+    needs: str
+    """The abilities that its jobs need [K14]."""
     waiting: bool
     limited: bool = False
     ring: bool = False
@@ -156,7 +159,10 @@ class KnownLanes:
                 self._restless.add(row["queue"])
                 continue
             head = LaneHead(row["lane"], row["queue"], row["priority"], row["waited"])
-            lane = Lane(head, row["waiting"], row["limited"], row["ring"], row["reached"], row["quiet"])
+            lane = Lane(
+                head, row["abilities"], row["waiting"], row["limited"], row["ring"], row["reached"],
+                row["quiet"],
+            )  # fmt: skip
             lane.idle = lane.quiet
             if (old := before.get(head.lane)) is not None:
                 lane.newest, lane.waited = old.newest, old.waited
@@ -173,21 +179,27 @@ class KnownLanes:
         """The lane of this number, if it is known."""
         return self._lanes.get(lane)
 
-    def count(self, queues: Iterable[str]) -> int:
-        """How many lanes these queues have."""
-        return sum(len(self._of.get(queue, ())) for queue in queues)
+    def count(self, queues: Iterable[str], abilities: Set[str]) -> int:
+        """How many lanes these queues have for a worker with these abilities."""
+        lanes = (lane for queue in queues for lane in self._of.get(queue, {}).values())
+        return sum(can_run(lane.needs, abilities) for lane in lanes)
 
-    def of(self, queues: Iterable[str]) -> list[Lane]:
-        """All lanes of these queues, in the order of their heads."""
-        lanes = {id: lane for queue in queues for id, lane in self._of.get(queue, {}).items()}
+    def of(self, queues: Iterable[str], abilities: Set[str]) -> list[Lane]:
+        """All those lanes, in the order of their heads."""
+        lanes = {
+            id: lane
+            for queue in queues
+            for id, lane in self._of.get(queue, {}).items()
+            if can_run(lane.needs, abilities)
+        }
         return [lanes[head.lane] for head in self._order(lanes.values())]
 
-    def live(self) -> list[Lane]:
-        """The lanes that may hold something, in the order of their heads."""
+    def live(self, abilities: Set[str]) -> list[Lane]:
+        """The lanes that may hold something for such a worker, in the order of their heads."""
         if not self._sorted:
             self._live = {head.lane: self._live[head.lane] for head in self._order(self._live.values())}
             self._sorted = True
-        return list(self._live.values())
+        return [lane for lane in self._live.values() if can_run(lane.needs, abilities)]
 
     def live_in(self, queues: Collection[str]) -> Iterator[Lane]:
         """The same in these queues, in no order."""

@@ -31,6 +31,8 @@ from windlass.store.records import (
 
 _failures = msgspec.json.Decoder(tuple[Failure, ...]).decode
 
+_needs = msgspec.json.Decoder(dict[str, int]).decode
+
 
 class Listing:
     """Reads jobs and counts them."""
@@ -119,7 +121,7 @@ class Listing:
     async def depth(self, queues: Sequence[str] | None = None) -> dict[str, Depth]:
         """See Store.depth."""
         rows = await self._db.query("depths")
-        depths = {row["queue"]: record_of(Depth, row) for row in rows}
+        depths = {row["queue"]: record_of(Depth, row, needs=_needs(row["needs"] or "{}")) for row in rows}
         return depths if queues is None else {name: depths.get(name, Depth()) for name in queues}
 
     async def _complete(self, connection: Any, rows: Sequence[Any]) -> list[JobRecord]:

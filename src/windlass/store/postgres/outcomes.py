@@ -262,6 +262,8 @@ def _other(outcome: Outcome, fit: Fit) -> dict[str, Any]:
         row["reason"] = fit(outcome.reason)
     if outcome.began:
         row["began"] = True
+    if outcome.needs is not None:
+        row["needs"] = outcome.needs
     return row
 
 

@@ -180,7 +180,11 @@ class Parents:
                     job.queue, job.task, msgspec.structs.replace(job.options, ordering_key=None)
                 )
             ]
-            rings = {(job.queue, job.priority) for job in carried if job.options.fair_key is not None}
+            rings = {
+                (job.queue, job.priority, job.options.needs or "")
+                for job in carried
+                if job.options.fair_key is not None
+            }
             async with self._db.connection(self._db.deadline) as connection:
                 tasks = [f"task:{job.task}" for job in carried]
                 await self._limits.admit(connection, [*gates, *tasks], rings)

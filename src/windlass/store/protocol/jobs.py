@@ -6,8 +6,10 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
+from windlass.core.abilities import NONE
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence, Set
     from contextlib import AbstractAsyncContextManager
 
     from windlass.core.retry import DeathPolicy
@@ -78,10 +80,12 @@ class Claims(Protocol):
         limit: int,
         needs: records.Needs = NOTHING,
         crowds: Mapping[str, int] = NOTHING,
+        abilities: Set[str] = NONE,
     ) -> list[records.Claim]:
         """Lease up to `limit` ready jobs of these queues, each to this worker alone [C1]; with a mapping, at
         most so many of each queue (0: none). Of a queue in `crowds` it takes no more than its share of what
-        waits there, parts that are not offered yet included, beside so many workers [K10].
+        waits there, parts that are not offered yet included, beside so many workers [K10]. Jobs that need
+        more than these `abilities`, which are those it has registered with, are not looked at [K14].
 
         Lanes are served by priority with ageing [C2]; within a lane the order is the enqueue order among
         visible jobs. Paused, cooling and unknown queues give nothing. A job that has seen a worker die is
@@ -104,8 +108,9 @@ class Claims(Protocol):
         """The same by their fences alone, of claims from number `since` on: for a worker that compares every
         few seconds what it runs with what it holds [S4]. It reads no job and waits for no lock."""
 
-    async def wait(self, queues: Sequence[str], timeout: float) -> bool:
-        """Wait until one of these queues may have work, at most `timeout` seconds. True: look now. A wake-up
+    async def wait(self, queues: Sequence[str], timeout: float, abilities: Set[str] = NONE) -> bool:
+        """Wait until one of these queues may have work for a worker with these abilities, at most `timeout`
+        seconds. True: look now. A wake-up
         may be spurious and may be missed, so callers poll as well."""
 
     async def relay(self, queues: Sequence[str], tell: Callable[[records.WakeUp], None]) -> None:
@@ -140,7 +145,8 @@ class Outcomes(Protocol):
         - RETRY: `error` is kept, and the job is offered again after `delay` as the next attempt. Where the
           attempt was its last (options.max_attempts) it is dead instead.
         - SNOOZE, THROTTLED, UNKNOWN: offered again after `delay`, the same attempt.
-        - RELEASED: offered again at once, the same attempt.
+        - RELEASED: offered again at once, the same attempt. With `needs` the job needs that from now on, and
+          is offered in that lane, by `promote` [K14].
 
         UNKNOWN is remembered in `options.unknown_since` from the first time on, until the job ends in any
         other way; while it waits so, its `reason` is "no worker knows this task" [O4].

@@ -82,6 +82,9 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """SUCCEEDED only: the job's earlier failures are no longer shown [O1]."""
     began: bool = False
     """RELEASED only: its handler had been called, so that the job expires no more [E8]."""
+    needs: str | None = None
+    """RELEASED only: what its task needs, where nobody has said so of the job and this worker lacks it. The
+    job goes to those who have it [K14]."""
     reason: str | None = None
     """DEAD only: why trying again is pointless; without it, the error's own message [O9]."""
 

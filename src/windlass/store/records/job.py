@@ -53,6 +53,9 @@ class Options(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Written by the store: set in the jobs of parts and finalizers [P4]."""
     after: tuple[int, ...] = ()
     otherwise: Otherwise = "dead"
+    needs: str | None = None
+    """The abilities that a worker must have to run it, sorted and with commas between them, "" for none: they
+    are part of what its lane is [K14]. None: nobody has said, and whoever knows its task decides."""
     group_end: bool = False
     """It ends a group: it comes after all jobs that are added to it, and waits while it is open [W4]."""
     results: dict[str, int | tuple[int, ...]] = {}

@@ -29,6 +29,9 @@ class Depth(msgspec.Struct, frozen=True):
     estimate: bool = False
     """Whether one of these is what was counted some seconds ago: of jobs that are held, scheduled, retrying
     or dead no more than a thousand are counted each time [M1]."""
+    needs: dict[str, int] = {}
+    """Of `ready`, how many stand in lanes whose jobs need something, by what that is: abilities, with commas
+    between them [K14]."""
 
     @property
     def counts(self) -> tuple[int, int, int, int, int]:

@@ -25,6 +25,8 @@ class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True):
     """What its process is known by on this machine; see `worker.processes.process_key`."""
     before: int = 0
     """The id that the same worker had before, which does not count as another."""
+    abilities: frozenset[str] = frozenset()
+    """What it has that some jobs need [K14]."""
 
 
 class WorkerRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,6 +44,8 @@ class WorkerRecord(msgspec.Struct, frozen=True, kw_only=True):
     lease: float = 30.0
     name: str = ""
     process: str = ""
+    abilities: tuple[str, ...] = ()
+    """What it has that some jobs need, sorted [K14]."""
     vitals: Vitals | None = None
     """How it is doing, in its own words; None before its first report."""
     vitals_at: float | None = None

@@ -4,7 +4,7 @@ there is anything to claim."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any, Final
@@ -12,6 +12,7 @@ from typing import Any, Final
 import apsw
 import msgspec
 
+from windlass.core.abilities import NONE
 from windlass.core.ids import MAX_SEQ, SEQ_BITS
 from windlass.core.order import LaneHead, claim_order
 from windlass.errors import ClaimLost, StoreCorrupt, WorkerLost
@@ -62,13 +63,15 @@ def claim(
     queues: Sequence[str] | Mapping[str, int],
     limit: int,
     needs: Needs = NOTHING,
+    abilities: Set[str] = NONE,
     takes: Callable[[ClaimedJob], bool] | None = None,
     follow: Callable[[Lane, list[ClaimedJob]], list[ClaimedJob]] | None = None,
 ) -> list[Claim]:
     """Lease ready jobs, lane by lane in the order of their heads [C2]. With `takes`, only those before the
     first that the caller does not take; with `follow`, those that it brings into their lane for them, too."""
     left = dict(queues) if isinstance(queues, Mapping) else dict.fromkeys(queues, limit)
-    heads = _heads(tx, [name for name, bound in left.items() if bound > 0]) if limit > 0 else Heads()
+    wanted = [name for name, bound in left.items() if bound > 0]
+    heads = _heads(tx, wanted, abilities) if limit > 0 else Heads()
     if not heads.lanes:
         return []
     must_live(tx, worker)
@@ -114,12 +117,13 @@ def must_live(tx: Transaction, worker: int) -> None:
         raise WorkerLost(f"worker {worker} is not alive: it was retired or rescued, or never registered")
 
 
-def _heads(tx: Transaction, queues: list[str]) -> Heads:
+def _heads(tx: Transaction, queues: list[str], abilities: Set[str]) -> Heads:
+    able = encode(list(abilities)).decode()
     if len(queues) > MANY:
         wanted = frozenset(queues)
-        found = [head for head in tx.all(_SQL["all_heads"], (tx.now,)) if head[1] in wanted]
+        found = [head for head in tx.all(_SQL["all_heads"], (tx.now, able)) if head[1] in wanted]
     else:
-        found = tx.all(_SQL["heads"], (tx.now, encode(queues).decode()))
+        found = tx.all(_SQL["heads"], (tx.now, able, encode(queues).decode()))
     heads = Heads()
     for lane, queue, priority, since, bounded, limited, reserved, expires in found:
         if since is None:
@@ -261,23 +265,28 @@ def must_run(tx: Transaction, worker: int, job: ClaimedJob) -> Row:
 # -- whether there is work -----------------------------------------------------------------------------------
 
 
-def has_work(connection: apsw.Connection, queues: Sequence[str], now: float) -> bool | None:
-    """True if one of these queues may be claimed from, None if not."""
-    return True if work_in(connection, queues, now) == 0 else None
+def has_work(
+    connection: apsw.Connection, queues: Sequence[str], now: float, abilities: Set[str] = NONE
+) -> bool | None:
+    """True if a worker with these abilities may claim from one of these queues, None if not."""
+    return True if work_in(connection, queues, now, abilities) == 0 else None
 
 
-def work_in(connection: apsw.Connection, queues: Sequence[str], now: float) -> float:
-    """In how many seconds one of these queues may be claimed from, if nobody does anything: that is when its
+def work_in(
+    connection: apsw.Connection, queues: Sequence[str], now: float, abilities: Set[str] = NONE
+) -> float:
+    """In how many seconds it may claim from one of these queues, if nobody does anything: that is when its
     governor lets another job start [F2]; 0: now, inf: there is nothing to be had."""
+    able = encode(list(abilities)).decode()
     if len(queues) > MANY:
         wanted = frozenset(queues)
         found = {
             queue: bounded
-            for queue, bounded in fetch(connection, _SQL["all_claimable"], (now,))
+            for queue, bounded in fetch(connection, _SQL["all_claimable"], (now, able))
             if queue in wanted
         }
     else:
-        found = dict(fetch(connection, _SQL["claimable"], (encode(list(queues)).decode(), now)))
+        found = dict(fetch(connection, _SQL["claimable"], (now, able, encode(list(queues)).decode())))
     bounded = [queue for queue, is_bounded in found.items() if is_bounded]
     if len(bounded) < len(found):
         return 0.0

@@ -8,12 +8,13 @@ from collections.abc import Collection, Sequence
 
 import msgspec
 
+from windlass.core.abilities import NONE, can_run
 from windlass.store.records import Claim, ClaimedJob, Finished, Outcome, Room
 from windlass.store.sqlite import claims, deferred, outcomes
 from windlass.store.sqlite.flow import runs
 from windlass.store.sqlite.operation.lanes import Lane
 from windlass.store.sqlite.operation.transaction import Transaction
-from windlass.store.sqlite.rows import encode
+from windlass.store.sqlite.rows import decode_names, encode
 from windlass.store.sqlite.schema import Statements
 
 _SQL = Statements("handover")
@@ -34,8 +35,10 @@ def _hand_over(tx: Transaction, worker: int, room: Room) -> list[Claim]:
     nobody is overtaken [C2]."""
     queues = {queue: n for queue, n in room.queues.items() if n > 0}
     longest = dict(room.runs)
-    for queue, lane, bounded in tx.all(_SQL["lanes"], (encode(list(queues)).decode(),)):
-        if tx.lanes.numbered(lane).ready:
+    registered = tx.one(_SQL["abilities"], (worker,))
+    abilities = frozenset(decode_names(registered[0])) if registered else NONE
+    for queue, lane, needs, bounded in tx.all(_SQL["lanes"], (encode(list(queues)).decode(),)):
+        if can_run(needs, abilities) and tx.lanes.numbered(lane).ready:
             queues.pop(queue, None)
         if bounded:
             longest.pop(queue, None)
@@ -52,6 +55,7 @@ def _hand_over(tx: Transaction, worker: int, room: Room) -> list[Claim]:
         worker,
         queues,
         sum(queues.values()),
+        abilities=abilities,
         takes=lambda job: _is_simple(job, room.tokens),
         follow=follow,
     )

@@ -15,6 +15,7 @@ from heapq import merge
 from typing import Any, Final, NamedTuple, TypeVar
 
 import apsw
+import msgspec
 
 from windlass.core import gates
 from windlass.core.ids import SEQ_BITS
@@ -180,9 +181,11 @@ def depth(connection: apsw.Connection, now: float, queues: Sequence[str] | None 
     known: dict[str, Depth] = {}
     parts = {lane: counts for lane, *counts in fetch(connection, _SQL["pending_parts"])}
     gated = _Gated(connection)
-    for queue, lane, *counts in fetch(connection, _SQL["depth"]):
+    for queue, lane, needs, *counts in fetch(connection, _SQL["depth"]):
         if queues is None or queue in queues:
             mine = _lane_depth(connection, lane, counts, parts.get(lane, _NO_PARTS), gated, now)
+            if needs and counts[0]:
+                mine = msgspec.structs.replace(mine, needs={needs: counts[0]})
             known[queue] = _sum(known[queue], mine) if queue in known else mine
     return known if queues is None else {name: known.get(name, Depth()) for name in queues}
 
@@ -236,9 +239,10 @@ def _lane_depth(
 
 def _sum(one: Depth, other: Depth) -> Depth:
     ages = [depth.oldest for depth in (one, other) if depth.oldest is not None]
-    counted = [name for name in Depth.__struct_fields__ if name not in ("oldest", "estimate")]
+    counted = [name for name in Depth.__struct_fields__ if name not in ("oldest", "estimate", "needs")]
     counts = {name: getattr(one, name) + getattr(other, name) for name in counted}
-    return Depth(**counts, oldest=max(ages, default=None))
+    needs = dict(Counter(one.needs) + Counter(other.needs))
+    return Depth(**counts, oldest=max(ages, default=None), needs=needs)
 
 
 # -- pages ---------------------------------------------------------------------------------------------------

@@ -183,6 +183,8 @@ def _apply(tx: Transaction, row: Row, outcome: Outcome) -> None:
         case Kind.SNOOZE | Kind.THROTTLED | Kind.UNKNOWN:
             signals.stay(tx, row.id)
             transitions.put_back(tx, row, outcome.delay, outcome.kind)
+        case Kind.RELEASED if outcome.needs is not None and row.cancel is None:
+            transitions.send_on(tx, row, outcome.needs)
         case _:  # released, or a retry that nobody wants any more
             transitions.put_back(tx, row, began=outcome.began)
 

@@ -6,10 +6,11 @@ steers."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Final
 
+from windlass.core.abilities import NONE, can_run
 from windlass.core.counts import plural
 from windlass.core.ids import SEQ_BITS
 from windlass.core.parents import Standing, Step, next_step, parts_to_offer, why_dead
@@ -258,6 +259,7 @@ def claim(
     limit: int,
     needs: Needs = NOTHING,
     crowds: Mapping[str, int] = NOTHING,
+    abilities: Set[str] = NONE,
 ) -> list[Claim]:
     """Lease ready jobs. A parent has one part waiting at a time, so that parents take turns [P8]. Parts that
     were claimed make way for others: for as many as there is room for here, and then for one of each parent.
@@ -265,8 +267,8 @@ def claim(
     room = dict(queues) if isinstance(queues, Mapping) else dict.fromkeys(queues, limit)
     for queue in crowds if len(crowds) <= MANY else _with_jobs(tx, crowds):
         if room.get(queue, 0) > 1:
-            room[queue] = min(room[queue], fair_share(_waiting_in(tx, queue), crowds[queue]))
-    claims = lease(tx, worker, room, limit, needs)
+            room[queue] = min(room[queue], fair_share(_waiting_in(tx, queue, abilities), crowds[queue]))
+    claims = lease(tx, worker, room, limit, needs, abilities)
     left = limit - sum(len(claim.jobs) for claim in claims)
     if claims and claims[-1].jobs[0].deaths:
         left = 0
@@ -277,7 +279,7 @@ def claim(
         _make_way(tx, mine, max(1, -(-bound // len(mine))))
         if bound > 0:
             tx.save()
-            found = lease(tx, worker, {queue: bound}, bound, needs)
+            found = lease(tx, worker, {queue: bound}, bound, needs, abilities)
             left -= sum(len(claim.jobs) for claim in found)
             more += found
     for mine in parts_of(more).values():
@@ -299,10 +301,11 @@ def _with_jobs(tx: Transaction, queues: Collection[str]) -> set[str]:
     return {queue for (queue,) in tx.all(_SQL["with_jobs"]) if queue in queues}
 
 
-def _waiting_in(tx: Transaction, queue: str) -> int:
-    """How many jobs of a queue wait for a worker, with parts that are not offered yet."""
-    found = tx.one(_SQL["waiting_in"], (queue,))
-    return int(found[0]) if found else 0
+def _waiting_in(tx: Transaction, queue: str, abilities: Set[str]) -> int:
+    """How many jobs of a queue wait for a worker with these abilities, with parts that are not offered
+    yet."""
+    found = tx.all(_SQL["waiting_in"], (queue,))
+    return sum(int(waiting) for needs, waiting in found if can_run(needs, abilities))
 
 
 # -- split ---------------------------------------------------------------------------------------------------

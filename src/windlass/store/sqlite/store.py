@@ -11,13 +11,14 @@ import asyncio
 import os
 import statistics
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence, Set
 from contextlib import asynccontextmanager
 from functools import wraps
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 import apsw
 
+from windlass.core.abilities import NONE
 from windlass.errors import Refused, ResultTimeout
 from windlass.store import records
 from windlass.store.settings import StoreSettings
@@ -169,9 +170,11 @@ class SQLiteStore:
     fences: Final = _read(claims.fences)
     finish: Final = _write(handover.finish)
 
-    async def wait(self, queues: Sequence[str], timeout: float) -> bool:
-        soon = await self.database.read(lambda connection: claims.work_in(connection, queues, self._clock()))
-        look = lambda connection: claims.has_work(connection, queues, self._clock())  # noqa: E731
+    async def wait(self, queues: Sequence[str], timeout: float, abilities: Set[str] = NONE) -> bool:
+        soon = await self.database.read(
+            lambda connection: claims.work_in(connection, queues, self._clock(), abilities)
+        )
+        look = lambda connection: claims.has_work(connection, queues, self._clock(), abilities)  # noqa: E731
         return await self.database.wait(look, min(timeout, soon), by_time=True) is True
 
     async def relay(self, queues: Sequence[str], tell: Callable[[records.WakeUp], None]) -> None:

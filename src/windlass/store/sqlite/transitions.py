@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 import msgspec
 
+from windlass.core.abilities import SEND_ON
 from windlass.core.expiry import NOT_BEGUN
 from windlass.core.gates import Gate, shut_gate, waits_again
 from windlass.core.retry import FORGET_AFTER
@@ -173,11 +174,11 @@ def resume(tx: Transaction, row: Row) -> None:
 
 def shut_out(tx: Transaction, row: Row) -> None:
     """A job that nobody would run waits for its queue, and leaves its slots to others [F3]."""
-    queue = tx.lanes.numbered(row.lane).queue
+    place = tx.lanes.numbered(row.lane).place
     _leave(tx, row)
     tx.gates.drop_slots(row.id)
     tx.gates.suspend_reservation(row.id)
-    _join_list(tx, row, shut_gate(queue), row.touched_at)
+    _join_list(tx, row, shut_gate(place), row.touched_at)
 
 
 def send_to_list(tx: Transaction, row: Row, gate: str, need: int | None = None) -> None:
@@ -285,6 +286,20 @@ def put_back(
         defer(tx, row, state, tx.now + delay)
     else:
         offer(tx, row)
+
+
+def send_on(tx: Transaction, row: Row, needs: str) -> None:
+    """A job that its worker was not able to run goes to those who are, by the next promotion [K14]. One that
+    goes back to its waiting list instead is met again."""
+    row.options_json = options_json(msgspec.structs.replace(row.options, needs=needs))
+    old = tx.lanes.numbered(row.lane)
+    put_back(tx, row, SEND_ON)
+    if row.state == rows.SCHEDULED:
+        lane = tx.lanes.named(old.queue, old.priority, needs)
+        old.count(row, -1)
+        row.lane = lane.id
+        lane.count(row, 1)
+        tx.run(_SQL["change_lane"], (lane.id, row.pos))
 
 
 def remember_unknown(row: Row, now: float | None) -> None:

@@ -49,7 +49,8 @@ def register(tx: Transaction, worker: WorkerInfo) -> None:
         raise WorkerIdTaken(f"worker id {worker.name} is taken", holder[0])
     queues, tasks = encode(worker.queues).decode(), encode(worker.tasks).decode()
     about = (worker.id, worker.label, worker.host, worker.pid, queues, tasks, machine.id, machine.boot)
-    tx.run(_SQL["register"], (*about, worker.lease, tx.now, tx.now, worker.name, worker.process))
+    abilities = encode(sorted(worker.abilities)).decode()
+    tx.run(_SQL["register"], (*about, worker.lease, tx.now, tx.now, worker.name, worker.process, abilities))
 
 
 def elsewhere(connection: apsw.Connection, now: float) -> tuple[str, str] | None:
@@ -70,7 +71,9 @@ def workers(connection: apsw.Connection) -> list[WorkerRecord]:
     """Every worker that is alive; one that is not holds nothing, since retire and rescue take all at once."""
     return [
         WorkerRecord(
-            **row | {"queues": decode_names(row["queues"]), "alive": True, "vitals": _vitals(row["vitals"])}
+            **row
+            | {name: decode_names(row[name]) for name in ("queues", "abilities")}
+            | {"alive": True, "vitals": _vitals(row["vitals"])}
         )
         for row in named(connection, _SQL["alive"])
     ]

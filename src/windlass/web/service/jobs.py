@@ -127,7 +127,7 @@ class Jobs(Actions):
         return JobView(
             **job_fields(record, labels),
             state_text=state_in_words(record),
-            why=why_it_waits(record, state.view.queues.get(record.queue), serving, now),
+            why=why_it_waits(record, state.view.queues.get(record.queue), serving, now, state.workers),
             running_since=iso(began),
             deadline=None if began is None else iso(began + limit),
             timeline=timeline(record, events, label),

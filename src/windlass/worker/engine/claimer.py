@@ -7,14 +7,17 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+import msgspec
+
+from windlass.core.abilities import NONE
 from windlass.core.retry import Backoff
 from windlass.core.states import Kind
 from windlass.errors import StoreFull, StoreUnavailable
 from windlass.running.outages import OutageLog
-from windlass.store.protocol import Store
+from windlass.store.protocol import NOTHING, Store
 from windlass.store.records import Claim, ClaimedJob
 from windlass.worker.engine.capacity import Capacity
 from windlass.worker.engine.feedback import Feedback
@@ -68,6 +71,8 @@ class Claimer:
         *,
         alone: bool = False,
         board: Board | None = None,
+        abilities: frozenset[str] = NONE,
+        lacking: Mapping[str, str] = NOTHING,
     ) -> None:
         self.closed = False
         """Whether nothing more is claimed, and what comes in goes back."""
@@ -84,6 +89,8 @@ class Claimer:
         self._changed = changed
         self._alone = alone
         self._board = board
+        self._abilities = abilities
+        self._lacking = lacking
         self._loop = asyncio.get_running_loop()
         self._in_vain = 0
         self._woken_at = 0.0
@@ -107,7 +114,9 @@ class Claimer:
         try:
             limit = 1 if self._quarantine.closed else self._capacity.limit(wants)
             crowds = self._capacity.crowds(wants)
-            claims = await self._store.claim(self._worker, wants, limit, self._feedback.needs, crowds)
+            claims = await self._store.claim(
+                self._worker, wants, limit, self._feedback.needs, crowds, self._abilities
+            )
         except BaseException:
             self._unanswered.lost()
             raise
@@ -175,11 +184,13 @@ class Claimer:
     ) -> int:
         """Start the jobs of these claims, or put them where they wait for a slot. Returns how many."""
         put = put or self._capacity.put
-        found = 0
+        found = sum(len(claim.jobs) for claim in claims)
         for claim in claims:
-            found += len(claim.jobs)
             self._feedback.claimed(claim.id)
             self._unanswered.answered(claim.id)
+        for claim in [self._send_on(claim) for claim in claims] if self._lacking else claims:
+            if not claim.jobs:
+                continue
             if self.closed:
                 for job in claim.jobs:
                     self._slots.hand_back(job)
@@ -194,6 +205,23 @@ class Claimer:
             self._slots.fill(queue)
         self._slots.admit()
         return found
+
+    def _send_on(self, claim: Claim) -> Claim:
+        """The claim without jobs that this worker is not able to run, as only their task says: whoever
+        enqueued them did not have its code. They go to workers that are, uncharged [K14]; what comes behind
+        one of them in its run goes back."""
+        kept: list[ClaimedJob] = []
+        broken: set[int] = set()
+        for job in claim.jobs:
+            needs = self._lacking.get(job.task) if job.options.needs is None else None
+            if job.run in broken:
+                self._slots.withhold(job, None)
+            elif needs is not None:
+                self._slots.withhold(job, needs)
+                broken |= {job.run} - {0}
+            else:
+                kept.append(job)
+        return claim if len(kept) == len(claim.jobs) else msgspec.structs.replace(claim, jobs=kept)
 
     # -- suspects -----------------------------------------------------------------------------------------
 
@@ -221,7 +249,8 @@ class Claimer:
         """Wait for work in queues that have room, or for room in others."""
         self._slots.asked = frozenset(wants)
         try:
-            if await self._changed.unless_set(self._store.wait(list(wants), IDLE)) is not None:
+            waiting = self._store.wait(list(wants), IDLE, self._abilities)
+            if await self._changed.unless_set(waiting) is not None:
                 await self._give_way()
         except Exception as error:  # noqa: BLE001 - whatever it is, polling goes on
             message = "cannot wait for a wake-up, polling: %s: %s"

@@ -68,6 +68,7 @@ async def drain(  # noqa: PLR0913 - all but two say what is not as in a worker
     hooks: Hooks | None = None,
     settings: Settings | None = None,
     threads: HandlerThreads | None = None,
+    abilities: frozenset[str] | None = None,
 ) -> Drained:
     """Run jobs until none is ready and none runs here; see `Windlass.arun_until_idle`."""
     if concurrency < 1:
@@ -75,7 +76,9 @@ async def drain(  # noqa: PLR0913 - all but two say what is not as in a worker
     if isinstance(queues, str):
         raise ConfigurationError(f"queues must be a list of names; write queues=[{queues!r}]")
     names = None if queues is None else [check_name("queue", name) for name in queues]
-    work = _Drain(store, tasks, names, concurrency, seconds(wait), settings or Settings())
+    settings = settings or Settings()
+    able = settings.abilities if abilities is None else abilities
+    work = _Drain(store, tasks, names, concurrency, seconds(wait), settings, able)
     runner = Runner(tasks, work, hooks=hooks, observe=observe, threads=threads, interruptible=True)
     try:
         return await work.run(runner)
@@ -92,8 +95,10 @@ class _Drain:
         concurrency: int,
         wait: float,
         settings: Settings,
+        abilities: frozenset[str],
     ) -> None:
         self._store = store
+        self._abilities = abilities
         self._tasks = tasks
         self._wanted = queues
         self._queues: list[str] = queues or []
@@ -110,7 +115,9 @@ class _Drain:
     async def run(self, runner: Runner) -> Drained:
         worker = secrets.randbelow(2**62) + 1
         tasks = self._tasks.values()
-        await self._store.register(worker_info(worker, self._label, self._queues, self.lease, tasks))
+        await self._store.register(
+            worker_info(worker, self._label, self._queues, self.lease, tasks, abilities=self._abilities)
+        )
         assignment = Assignment(dict.fromkeys(self._queues, self._concurrency))
         self._shift = shift = Shift(
             self._store,
@@ -120,6 +127,7 @@ class _Drain:
             total=self._concurrency,
             ended=self._count,
             record=self._reporter.recorder,
+            abilities=self._abilities,
         )
         self._reporter.start(worker)
         self._helpers = [

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from windlass.chunks.task import warn_of_long_batches
 from windlass.cluster.member import Member
 from windlass.cluster.queues import seed
+from windlass.core.abilities import NONE
 from windlass.core.counts import plural
 from windlass.core.slots import MAX_SLOTS
 from windlass.errors import ConfigurationError, WindlassError
@@ -54,7 +55,13 @@ logger: Final = logging.getLogger("windlass.worker")
 class Worker:
     """One worker in this process; `app.worker(...)` makes it. Use it once."""
 
-    def __init__(self, app: Windlass, queues: dict[str, int | None], given: str = "") -> None:
+    def __init__(
+        self,
+        app: Windlass,
+        queues: dict[str, int | None],
+        given: str = "",
+        abilities: frozenset[str] = NONE,
+    ) -> None:
         if not queues:
             raise ConfigurationError(
                 "this worker serves no queue: app.worker(queues=['mail']), or declare a task first"
@@ -62,6 +69,7 @@ class Worker:
         self._app = app
         self._queues = queues
         self._given = given
+        self._abilities = abilities
         self._label = make_label(app.settings.label_prefix, app.settings.label_version, given)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._engine: Engine | None = None
@@ -225,7 +233,13 @@ class Worker:
     def _worker_info(self, worker: int) -> WorkerInfo:
         app = self._app
         return worker_info(
-            worker, self._label, self._queues, app.settings.lease, app.tasks.values(), self._given
+            worker,
+            self._label,
+            self._queues,
+            app.settings.lease,
+            app.tasks.values(),
+            self._given,
+            self._abilities,
         )
 
     async def _work(self, engine: Engine, store: Store) -> None:

@@ -18,6 +18,7 @@ from typing import Final, Protocol
 
 import msgspec
 
+from windlass.core.abilities import in_words
 from windlass.core.counts import plural
 from windlass.core.retry import Backoff, DeathPolicy
 from windlass.errors import StoreError, StoreForbidden, StoreMoved, WorkerLost
@@ -189,7 +190,7 @@ class Engine:
                 with contextlib.suppress(StoreError):
                     await self._store.rehearse(worker, info.queues)
                 self._started(info)
-                if await self._work(worker):
+                if await self._work(worker, info.abilities):
                     failures = 0
                 else:  # without a pause, an error that stays would use up one identity after another
                     failures += 1
@@ -218,7 +219,7 @@ class Engine:
     async def _sleep(self, seconds: float) -> None:
         await first(asyncio.sleep(seconds), self._stopping.wait())
 
-    async def _work(self, worker: int) -> bool:
+    async def _work(self, worker: int, abilities: frozenset[str]) -> bool:
         """One identity from its first heartbeat to its last. False: an unexpected error ended it."""
         self._lost.clear()
         # The sender of its heartbeats says with what slots to begin. A supervisor that is stuck says nothing,
@@ -231,6 +232,7 @@ class Engine:
             self._assignment,
             board=self._board,
             record=self.record,
+            abilities=abilities,
         )
         self._host.began(worker)
         self._reporter.start(worker)
@@ -329,7 +331,8 @@ class Engine:
         self.record.label = info.label
         self._whose = Whose("worker", info.label or str(info.id), info.host)
         serves = f"serves {', '.join(info.queues)}" if info.queues else "serves no queue"
-        self.record.note("started", f"process {info.pid} on {info.host} {serves}")
+        able = f" and has {in_words(info.abilities)}" if info.abilities else ""
+        self.record.note("started", f"process {info.pid} on {info.host} {serves}{able}")
 
     def _vitals(self) -> Vitals | None:
         shift = self._shift

@@ -14,6 +14,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
+from windlass.core.abilities import NONE, can_run
 from windlass.core.states import Kind
 from windlass.store.protocol import Store
 from windlass.store.records import ClaimedJob, Outcome
@@ -42,7 +43,7 @@ class Shift:
     """One worker at work. `total` bounds what runs over all queues; `board` notes every start, and `ended` is
     called with every outcome."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - as much as a worker is made of
         self,
         store: Store,
         worker: int,
@@ -53,6 +54,7 @@ class Shift:
         board: Board | None = None,
         ended: Callable[[Outcome], None] | None = None,
         record: Recorder | None = None,
+        abilities: frozenset[str] = NONE,
     ) -> None:
         self.worker = worker
         self.changed: Final = Signal()
@@ -94,6 +96,12 @@ class Shift:
             self.changed,
             alone=total is not None,  # a drain has no others
             board=board,
+            abilities=abilities,
+            lacking={
+                name: needs
+                for name, task in runner.tasks.items()
+                if (needs := task.abilities) and not can_run(needs, abilities)
+            },
         )
         if total is None:  # else queues share the slots, and the next of a key would overtake other queues
             self.log.handover = Handover(

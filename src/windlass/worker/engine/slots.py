@@ -158,6 +158,12 @@ class Slots:
         if job.run and kind is Kind.RELEASED:
             self._hand_back_behind(job)
 
+    def withhold(self, job: ClaimedJob, needs: str | None) -> None:
+        """A job that was claimed and is not put anywhere here goes back, or to workers that have what it
+        needs [K14]."""
+        self._feedback.unused(job)
+        self.settle(Outcome(job=job, kind=Kind.RELEASED, needs=needs))
+
     def _hand_back_behind(self, job: ClaimedJob) -> None:
         for other in self._capacity.runs.rest_of(job):
             self.hand_back(other)

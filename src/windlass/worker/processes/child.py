@@ -111,7 +111,13 @@ class Child:
                 store,
                 lambda engine: Runner(app.tasks, engine, hooks=app.hooks, processes=processes),
                 lambda worker: worker_info(
-                    worker, start.label, start.queues, app.settings.lease, app.tasks.values(), start.given
+                    worker,
+                    start.label,
+                    start.queues,
+                    app.settings.lease,
+                    app.tasks.values(),
+                    start.given,
+                    app.settings.abilities,
                 ),
                 self,
                 settings=app.settings,

@@ -9,6 +9,7 @@ import socket
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from windlass.core.abilities import NONE
 from windlass.store.records import WorkerInfo
 from windlass.worker.processes.process_key import process_key
 
@@ -30,6 +31,7 @@ def worker_info(
     lease: float,
     tasks: Iterable[Task[..., Any]] = (),
     given: str = "",
+    abilities: frozenset[str] = NONE,
 ) -> WorkerInfo:
     """What an identity of this process registers in the store. It publishes the queues of its tasks for those
     who enqueue by name [E5]."""
@@ -43,4 +45,5 @@ def worker_info(
         tasks={task.name: task.queue for task in tasks},
         name=given,
         process=process_key() if given else "",
+        abilities=abilities,
     )

@@ -55,7 +55,7 @@ async def claim(
 ) -> Answer:
     """One call of the claim procedure with what it must heed."""
     by = by or base.look
-    lane = await by.value("SELECT windlass.lane_for($1, 2::smallint)", base.queue)
+    lane = await by.value("SELECT windlass.lane_for($1, 2::smallint, '')", base.queue)
     return answer(lane, await by.row(CLAIM, lane, worker, wait, needs, limited))
 
 

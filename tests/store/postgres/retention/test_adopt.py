@@ -350,7 +350,7 @@ async def test_a_lane_waits_for_the_epoch_that_begins(alone: Base) -> None:
     await alone.blocked(declaring)
     await adopting.commit()
     assert await lane is not None
-    assert await declaring.value("SELECT windlass.lane_for('late', 2::smallint)") == await lane
+    assert await declaring.value("SELECT windlass.lane_for('late', 2::smallint, '')") == await lane
 
 
 async def test_a_producer_of_a_new_queue_is_not_refused_before_adoption(alone: Base) -> None:

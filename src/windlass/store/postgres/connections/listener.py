@@ -21,6 +21,7 @@ from typing import Any, Final
 
 import asyncpg
 
+from windlass.core.abilities import NONE, can_run
 from windlass.errors import StoreUnavailable, WindlassError
 from windlass.store.postgres.connections.database import Database
 from windlass.store.records import WakeUp
@@ -71,6 +72,8 @@ class Listener:
         self._probing: asyncio.Task[None] | None = None
         self._proved_at = 0.0
         self.hears: bool = False
+        self.abilities: frozenset[str] = NONE
+        """Those of the workers of this process: a wake-up for jobs that need others is none here [K14]."""
         self._outside = False
         """Whether another store of this host listens for this one."""
         self._relays: dict[Callable[[WakeUp], None], frozenset[str]] = {}
@@ -168,7 +171,12 @@ class Listener:
             self.hear(topic)
 
     def hear(self, topic: object) -> None:
-        """There is a wake-up for a topic, from the server or from this process itself."""
+        """There is a wake-up for a topic, from the server or from this process itself. What a queue's jobs
+        need comes after its name, see windlass.place_of."""
+        if isinstance(topic, str) and " " in topic:
+            topic, _, needs = topic.partition(" ")
+            if not can_run(needs, self.abilities):
+                return
         if topic in self._asked:
             self._heard_of[topic] += 1
         self._tell_subscribers(topic)
@@ -331,5 +339,5 @@ class Listener:
         self._proved_at = time.monotonic()
         self.hear(payload)
         for tell, topics in list(self._relays.items()):
-            if payload in topics or str(payload).startswith(STREAM):
+            if str(payload).partition(" ")[0] in topics or str(payload).startswith(STREAM):
                 tell(WakeUp((str(payload),)))

@@ -42,5 +42,5 @@ class Changes:
             if answer == "changed":
                 gates.update(row["gate"] for row in await connection.fetch(gates_of, [job]))
                 rings = await connection.fetch(schemas.query("ring_of", self._db.schema), job)
-                await self._limits.admit(connection, gates, [(r["queue"], r["priority"]) for r in rings])
+                await self._limits.admit(connection, gates, [tuple(ring) for ring in rings])
         return answer

@@ -75,7 +75,7 @@ class Limits:
         self._promoted, self._promoted_at = self._listener.heard_of(ASIDE), time.monotonic()
 
     async def admit(
-        self, connection: Any, gates: Iterable[str], rings: Iterable[tuple[str, int]] = ()
+        self, connection: Any, gates: Iterable[str], rings: Iterable[tuple[str, int, str]] = ()
     ) -> None:
         """Let jobs through gates, or into lanes, where room was made or a job has come, in transactions of
         their own."""
@@ -84,9 +84,9 @@ class Limits:
             sql = schemas.call("admit_gates", 3, self._db.schema)
             for start in range(0, len(names), GATES_STEP):
                 await connection.fetchval(sql, names[start : start + GATES_STEP], ADMIT_STEP, GATE_WAIT)
-            for queue, priority in rings:
-                sql = schemas.call("admit_ring", 3, self._db.schema)
-                await connection.fetchval(sql, queue, priority, ADMIT_STEP)
+            for queue, priority, needs in rings:
+                sql = schemas.call("admit_ring", 5, self._db.schema)
+                await connection.fetchval(sql, queue, priority, ADMIT_STEP, 0, needs)
 
     async def admit_new(self, connection: Any, jobs: Sequence[NewJob], receipts: Sequence[Receipt]) -> None:
         """Let new jobs in at once that replace others or wait aside, where there is room for them. Where
@@ -130,10 +130,10 @@ def waiting_lists_of(jobs: Sequence[NewJob], receipts: Sequence[Receipt]) -> set
     return found
 
 
-def rings_of(jobs: Sequence[NewJob], receipts: Sequence[Receipt]) -> set[tuple[str, int]]:
-    """The queues and priorities in whose rings these new jobs wait for the turn of their fair keys."""
+def rings_of(jobs: Sequence[NewJob], receipts: Sequence[Receipt]) -> set[tuple[str, int, str]]:
+    """In whose rings these new jobs wait for the turn of their fair keys: queue, priority, abilities."""
     return {
-        (job.queue, int(job.priority))
+        (job.queue, int(job.priority), job.options.needs or "")
         for job, receipt in zip(jobs, receipts, strict=True)
         if receipt.status in ("held", "replaced") and job.options.fair_key is not None
     }

@@ -114,10 +114,11 @@ CREATE INDEX ON windlass.task_setting (name) WHERE concurrency IS NOT NULL;
 
 -- ==== Lanes ====
 
--- A lane is one queue x priority. Its number is never used again; lane 0 is reserved. Its sequences
--- are kept by name: an oid of the publisher would stop a subscriber's apply worker at the first lane that is
--- new there. epoch: the one in which its numbers are sure to be new. skipped: numbers that were passed over
--- at the beginning of an epoch, and that no job has had.
+-- A lane is one queue x priority x what its jobs need of a worker: abilities, sorted and with commas between
+-- them, '' for none. Its number is never used again; lane 0 is reserved. Its sequences are kept by name: an
+-- oid of the publisher would stop a subscriber's apply worker at the first lane that is new there. epoch: the
+-- one in which its numbers are sure to be new. skipped: numbers that were passed over at the beginning of an
+-- epoch, and that no job has had.
 CREATE SEQUENCE windlass.lane_id MINVALUE 1 MAXVALUE 524287 NO CYCLE CACHE 1;
 CREATE TABLE windlass.lane (
     id       int PRIMARY KEY CHECK (id BETWEEN 1 AND 524287),
@@ -127,7 +128,8 @@ CREATE TABLE windlass.lane (
     idle     text NOT NULL,
     epoch    bigint NOT NULL,
     skipped  bigint NOT NULL DEFAULT 0,
-    UNIQUE (queue, priority)
+    abilities text NOT NULL DEFAULT '',
+    UNIQUE (queue, priority, abilities)
 );
 
 -- Numbers that must not obey transactions, so they live in sequences. replace_from: where replace_step goes
@@ -305,7 +307,8 @@ CREATE TABLE windlass.worker (
     lease      float8 NOT NULL DEFAULT 30,
     tasks      jsonb NOT NULL DEFAULT '{}',  -- those that it knows, and the queue of each
     name       text NOT NULL DEFAULT '',
-    process    text NOT NULL DEFAULT ''
+    process    text NOT NULL DEFAULT '',
+    abilities  text[] NOT NULL DEFAULT '{}'
 );
 CREATE TABLE windlass.worker_life (
     id      bigint PRIMARY KEY,
@@ -668,7 +671,9 @@ CREATE TABLE windlass.held (
     need        int NOT NULL DEFAULT 1
 );
 CREATE INDEX ON windlass.held (gate, turn) WHERE gate IS NOT NULL;
-CREATE INDEX ON windlass.held (queue, priority, fair_key, turn) WHERE fair_key IS NOT NULL;
+-- With what it needs of a worker, as abilities_of says: a ring is that of a lane.
+CREATE INDEX ON windlass.held (queue, priority, (coalesce(options ->> 'needs', '')), fair_key, turn)
+    WHERE fair_key IS NOT NULL;
 -- The job that waits longest aside, without a look at the others [F5].
 CREATE INDEX ON windlass.held (queue, since);
 CREATE INDEX ON windlass.held (enqueued_at, (id + 0));
@@ -682,12 +687,13 @@ CREATE CONSTRAINT TRIGGER in_order AFTER INSERT ON windlass.held DEFERRABLE INIT
 CREATE CONSTRAINT TRIGGER in_order_again AFTER UPDATE OF turn ON windlass.held DEFERRABLE INITIALLY DEFERRED
     FOR EACH ROW WHEN (OLD.gate = NEW.gate AND NEW.gate LIKE 'order:%') EXECUTE FUNCTION windlass.draw_turn();
 
--- The fair key that was served last, of each queue and priority.
+-- The fair key that was served last, of each lane.
 CREATE TABLE windlass.ring (
-    queue    text NOT NULL,
-    priority smallint NOT NULL,
-    key      text COLLATE "C" NOT NULL,
-    PRIMARY KEY (queue, priority)
+    queue     text NOT NULL,
+    priority  smallint NOT NULL,
+    abilities text NOT NULL,
+    key       text COLLATE "C" NOT NULL,
+    PRIMARY KEY (queue, priority, abilities)
 ) WITH (fillfactor = 50);
 
 -- A job that is beyond a gate: a row that names its job, never a count. `turn`: its place in the waiting

@@ -21,6 +21,7 @@ _WRONG: Final[Mapping[Unit, str]] = {
     "ids": "TYPE <> 'array' OR o @? 'strict $.NAME[*] ? "
     '(@.type() != "number" || @ < 1 || @ > 9223372036854775807 || @.floor() != @)\'',
     "tags": "TYPE <> 'array' OR o @? 'strict $.NAME[*] ? (@.type() != \"string\")'",
+    "abilities": "TYPE <> 'string' OR TEXT !~ '^([a-z0-9_.-]{1,64}(,[a-z0-9_.-]{1,64}){0,7})?$'",
     "headers": "TYPE <> 'object' OR o @? 'strict $.NAME.* ? (@.type() != \"string\")'",
 }
 _WRONG_NUMBER: Final = "TYPE <> 'number' OR TEXT !~ '^[1-9][0-9]{0,DIGITS}$' OR TEXT::bigint > MOST"

@@ -6,14 +6,14 @@
 -- The lanes of some queues with what a claimer needs to choose between them: priority, how long the head has
 -- waited, whether there may be anything at all, whether its queue has a limit, whether fair jobs wait behind
 -- it; shut: its queue is paused or cools down; reached: the last number drawn in it; quiet: there is nothing
--- in it, and whoever enqueues the next job will call.
+-- in it, and whoever enqueues the next job will call; abilities: what its jobs need.
 -- Callers: the store's claim, at most once a second. May call: worker, reader. Lock: none.
 -- One statement for all of them, each table probed by its index [rule 8]. The idle mark is read before the
 -- position, as in mark_idle [rule 10]: a number that is drawn later is drawn by one who sees the mark. The
 -- cursor is as old as the statement, or older, so that nothing that waits is overlooked.
 CREATE OR REPLACE FUNCTION windlass.lane_heads(p_queues text[])
 RETURNS TABLE (lane int, queue text, priority smallint, waited float8, waiting boolean, limited boolean,
-               ring boolean, shut boolean, reached bigint, quiet boolean)
+               ring boolean, shut boolean, reached bigint, quiet boolean, abilities text)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
@@ -25,9 +25,10 @@ BEGIN
                 ELSE 0 END,
            d.n > 0, q.concurrency IS NOT NULL OR q.governor,
            EXISTS (SELECT FROM windlass.held h
-                    WHERE h.queue = l.queue AND h.priority = l.priority AND h.fair_key IS NOT NULL OFFSET 0),
+                    WHERE h.queue = l.queue AND h.priority = l.priority
+                      AND windlass.abilities_of(h.options) = l.abilities AND h.fair_key IS NOT NULL OFFSET 0),
            q.paused OR q.cool_until IS NOT NULL AND windlass.cooldown_left(q) > 0, d.reached,
-           d.idle AND d.n = 0
+           d.idle AND d.n = 0, l.abilities
       FROM unnest(p_queues) AS u (name)
      CROSS JOIN LATERAL (SELECT * FROM windlass.queue x WHERE x.name = u.name OFFSET 0) AS q
      CROSS JOIN LATERAL (SELECT * FROM windlass.lane x WHERE x.queue = u.name OFFSET 0) AS l
@@ -461,10 +462,11 @@ END $$;
 -- before it answers. May call: worker. Lock: the lane, without waiting: where somebody has it, the job stays
 -- there like any other; those of waiting_first; then those of offer.
 -- Not handed over: jobs that need tokens (p_tokens: their tasks), parts, those that may have waited too long
--- [E8], those that have seen a worker die [C8], those of queues that are limited, paused or cooling. Nobody
--- is overtaken [C2]: what waits in the lane goes first, and where p_runs says that others of its key may
--- follow each job (see add_followers), the worker is handed that. Else nothing is handed over while anybody
--- waits in the lane, as where others of their queue wait in another lane.
+-- [E8], those that have seen a worker die [C8], those that need an ability which the worker lacks, those of
+-- queues that are limited, paused or cooling. Nobody is overtaken [C2]: what waits in the lane goes first,
+-- and where p_runs says that others of its key may follow each job (see add_followers), the worker is handed
+-- that. Else nothing is handed over while anybody waits in the lane, as where others of their queue wait in
+-- another lane.
 CREATE OR REPLACE FUNCTION windlass.hand_over(
     p_worker bigint, p_rows windlass.held[], p_queues text[], p_rooms int[], p_tokens text[], p_runs int[],
     p_limit int) RETURNS windlass.handed[]
@@ -492,11 +494,14 @@ DECLARE
     v_spill  bigint[];
     v_claim  bigint;
 BEGIN
-    FOR g IN SELECT u.queue, u.priority, array_agg(u ORDER BY u.turn) AS jobs, q.place
-               FROM unnest(p_rows) AS u LEFT JOIN unnest(p_queues) WITH ORDINALITY AS q (queue, place)
-                 ON q.queue = u.queue
-              GROUP BY u.queue, u.priority, q.place ORDER BY u.queue, u.priority LOOP
-        v_room := coalesce(p_rooms[g.place], 0);
+    FOR g IN SELECT u.queue, u.priority, u.abilities, array_agg(u.job ORDER BY (u.job).turn) AS jobs, q.place
+               FROM (SELECT r.queue, r.priority, windlass.abilities_of(r.options) AS abilities, r AS job
+                       FROM unnest(p_rows) AS r) AS u
+               LEFT JOIN unnest(p_queues) WITH ORDINALITY AS q (queue, place) ON q.queue = u.queue
+              GROUP BY u.queue, u.priority, u.abilities, q.place
+              ORDER BY u.queue, u.priority, u.abilities LOOP
+        v_room := CASE WHEN g.abilities = '' OR windlass.is_able(p_worker, g.abilities)
+                       THEN coalesce(p_rooms[g.place], 0) ELSE 0 END;
         v_rows := CASE WHEN v_room > 0 THEN
                   ARRAY(SELECT u FROM unnest(g.jobs) AS u
                          WHERE u.deaths = 0 AND u.task <> ALL (p_tokens)
@@ -504,10 +509,11 @@ BEGIN
                                         AND u.options::text NOT LIKE '%"expires_at"%', true)
                          LIMIT v_room) END;
         SELECT l.* INTO v_lane FROM windlass.lane l JOIN windlass.queue q ON q.name = l.queue
-         WHERE cardinality(v_rows) > 0 AND l.id = windlass.lane_for(g.queue, g.priority)
+         WHERE cardinality(v_rows) > 0 AND l.id = windlass.lane_for(g.queue, g.priority, g.abilities)
            AND q.concurrency IS NULL AND NOT q.governor AND NOT q.paused
            AND (q.cool_until IS NULL OR windlass.cooldown_left(q) = 0)
            AND NOT EXISTS (SELECT FROM windlass.lane x WHERE x.queue = g.queue AND x.id <> l.id
+                              AND (x.abilities = '' OR windlass.is_able(p_worker, x.abilities))
                               AND windlass.lane_depth(x.id) > 0);
         IF NOT FOUND OR NOT pg_try_advisory_xact_lock(windlass.lock_space(), v_lane.id) THEN
             v_left := v_left || g.jobs;
@@ -666,11 +672,13 @@ END $$;
 -- ==== Statements that the store sends ====
 
 -- :waiting_in
--- How many jobs of queues wait for a worker, with parts that are not offered yet and that the `parallel` of
--- their parent does not hold back. $1 queues.
+-- How many jobs of queues wait for a worker of some abilities, with parts that are not offered yet and that
+-- the `parallel` of their parent does not hold back. $1 queues, $2 abilities.
 -- Callers: the store's claim, for queues whose jobs take long. Lock: none.
 SELECT q.queue,
-       (SELECT coalesce(sum(windlass.lane_depth(l.id)), 0) FROM windlass.lane l WHERE l.queue = q.queue)
+       (SELECT coalesce(sum(windlass.lane_depth(l.id)), 0) FROM windlass.lane l
+         WHERE l.queue = q.queue AND string_to_array(l.abilities, ',') <@ $2::text[])
        + (SELECT coalesce(sum(greatest(least(p.pending, p.parallel - p.out), 0)), 0) FROM windlass.parent p
-           WHERE p.queue = q.queue AND p.state = 'waiting' AND p.pending > 0 AND NOT p.cancelling) AS n
+           WHERE p.queue = q.queue AND p.state = 'waiting' AND p.pending > 0 AND NOT p.cancelling
+             AND string_to_array(windlass.abilities_of(p.options), ',') <@ $2::text[]) AS n
   FROM unnest($1::text[]) AS q (queue)

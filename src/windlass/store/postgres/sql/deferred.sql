@@ -45,14 +45,17 @@ BEGIN
             v_left := ARRAY(SELECT l.id FROM windlass.deferred_left l WHERE l.id > w.retried ORDER BY l.id
                              LIMIT c_looks * p_limit);
             WITH late AS MATERIALIZED (
-                SELECT d.ctid AS place, d.id, d.run_at, d.queue, d.priority FROM windlass.deferred d
+                SELECT d.ctid AS place, d.id, d.run_at, d.queue, d.priority,
+                       windlass.abilities_of(d.options) AS abilities
+                  FROM windlass.deferred d
                  WHERE d.xid >= pg_snapshot_xmin(w.snapshot) AND NOT pg_visible_in_snapshot(d.xid, w.snapshot)
                    AND (d.run_at, d.id + 0) <= (w.run_at, w.job) AND d.replaces IS NULL
                    AND NOT EXISTS (SELECT FROM windlass.deferred_left l WHERE l.id = d.id OFFSET 0)
                  ORDER BY d.xid LIMIT p_limit),
             rest AS MATERIALIZED (
                 SELECT d.* FROM unnest(v_left) AS l (id)
-                 CROSS JOIN LATERAL (SELECT x.ctid AS place, x.id, x.run_at, x.queue, x.priority
+                 CROSS JOIN LATERAL (SELECT x.ctid AS place, x.id, x.run_at, x.queue, x.priority,
+                                            windlass.abilities_of(x.options) AS abilities
                                        FROM windlass.deferred x
                                       WHERE x.id = l.id AND x.run_at <= v_now AND x.replaces IS NULL
                                       LIMIT 1) AS d)
@@ -60,6 +63,7 @@ BEGIN
                    array_agg(x.id ORDER BY x.run_at, x.id) AS ids,
                    array_agg(x.queue ORDER BY x.run_at, x.id) AS queues,
                    array_agg(x.priority ORDER BY x.run_at, x.id) AS priorities,
+                   array_agg(x.abilities ORDER BY x.run_at, x.id) AS abilities,
                    (SELECT count(*) FROM late) AS late, pg_current_snapshot() AS seen
               INTO s FROM (SELECT * FROM late UNION ALL SELECT * FROM rest) AS x;
             v_late := s.late;
@@ -70,8 +74,11 @@ BEGIN
             END IF;
         ELSE
             SELECT array_agg(x.place) AS places, array_agg(x.id) AS ids, array_agg(x.queue) AS queues,
-                   array_agg(x.priority) AS priorities, max(x.run_at) AS last INTO s
-              FROM (SELECT d.ctid AS place, d.id, d.run_at, d.queue, d.priority FROM windlass.deferred d
+                   array_agg(x.priority) AS priorities, array_agg(x.abilities) AS abilities,
+                   max(x.run_at) AS last INTO s
+              FROM (SELECT d.ctid AS place, d.id, d.run_at, d.queue, d.priority,
+                           windlass.abilities_of(d.options) AS abilities
+                      FROM windlass.deferred d
                      WHERE (d.run_at, d.id + 0) > (w.run_at, w.job) AND d.run_at <= v_now
                        AND d.replaces IS NULL
                      ORDER BY d.run_at, d.id + 0 LIMIT p_limit - cardinality(v_mine)) AS x;
@@ -85,15 +92,18 @@ BEGIN
         END IF;
         v_found := v_found OR s.ids IS NOT NULL;
         -- A missing lane is declared. If a lock prevents that, its jobs are left.
-        v_busy := v_busy || ARRAY(SELECT x.queue || '/' || x.priority
-                                    FROM (SELECT DISTINCT u.queue, u.priority
-                                            FROM unnest(s.queues, s.priorities) AS u (queue, priority)) AS x
-                                   WHERE x.queue || '/' || x.priority <> ALL (v_busy)
-                                     AND windlass.try_lane(x.queue, x.priority) IS NULL);
-        v_got := ARRAY(SELECT d.ctid FROM unnest(s.places, s.queues, s.priorities) AS u (place, queue,
-                priority)
+        v_busy := v_busy || ARRAY(SELECT concat_ws('/', x.queue, x.priority, x.abilities)
+                                    FROM (SELECT DISTINCT u.queue, u.priority, u.abilities
+                                            FROM unnest(s.queues, s.priorities, s.abilities)
+                                              AS u (queue, priority, abilities)) AS x
+                                   WHERE concat_ws('/', x.queue, x.priority, x.abilities) <> ALL (v_busy)
+                                     AND windlass.try_lane(x.queue, x.priority, x.abilities) IS NULL);
+        v_got := ARRAY(SELECT d.ctid
+                         FROM unnest(s.places, s.queues, s.priorities, s.abilities)
+                           AS u (place, queue, priority, abilities)
                          JOIN windlass.deferred d ON d.ctid = u.place
-                        WHERE v_busy = '{}' OR u.queue || '/' || u.priority <> ALL (v_busy)
+                        WHERE v_busy = '{}'
+                           OR concat_ws('/', u.queue, u.priority, u.abilities) <> ALL (v_busy)
                         LIMIT p_limit - cardinality(v_mine) FOR UPDATE OF d SKIP LOCKED);
         v_mine := v_mine || v_got;
         IF cardinality(s.ids) > cardinality(v_got) THEN
@@ -153,16 +163,17 @@ BEGIN
             RETURNING id, gate, turn),
         noted AS (INSERT INTO windlass.changed_gate (gate, turn) SELECT gate, min(turn) FROM put
                    WHERE gate IS NOT NULL GROUP BY gate)
-        SELECT o.queue, o.priority, count(*)::int AS n, array_agg(o.task) AS tasks,
+        SELECT o.queue, o.priority, windlass.abilities_of(o.options) AS abilities, count(*)::int AS n,
+               array_agg(o.task) AS tasks,
                array_agg(o.payload::text) AS payloads, array_agg(o.options::text) AS options,
                array_agg(o.id) AS ids, array_agg(o.attempt) AS attempts, array_agg(o.deaths) AS deaths,
                array_agg(o.enqueued_at) AS enqueued
           FROM gone o WHERE o.id <> ALL (ARRAY(SELECT id FROM put))
-         GROUP BY o.queue, o.priority
+         GROUP BY o.queue, o.priority, abilities
     LOOP
         v_n := v_n + g.n;
-        PERFORM windlass.offer(windlass.lane_for(g.queue, g.priority), g.n, g.tasks, g.payloads, g.options,
-                               g.ids, g.attempts, g.deaths, g.enqueued);
+        PERFORM windlass.offer(windlass.lane_for(g.queue, g.priority, g.abilities), g.n, g.tasks, g.payloads,
+                               g.options, g.ids, g.attempts, g.deaths, g.enqueued);
     END LOOP;
     RETURN v_n < cardinality(p_places);
 END $$;
@@ -305,11 +316,13 @@ BEGIN
                      WHERE NOT EXISTS (SELECT FROM windlass.after_edge e WHERE e.job = m OFFSET 0));
     SELECT array_agg(x.place) INTO v_out
       FROM (SELECT array_agg(d.place ORDER BY d.id) AS places
-              FROM (SELECT x.ctid AS place, x.id, x.queue, x.priority FROM windlass.deferred x
+              FROM (SELECT x.ctid AS place, x.id, x.queue, x.priority,
+                           windlass.abilities_of(x.options) AS abilities
+                      FROM windlass.deferred x
                      WHERE x.id = ANY (v_free) AND coalesce(x.not_before <= v_now, true)
                        AND x.replaces IS NULL OFFSET 0) AS d
-             GROUP BY d.queue, d.priority
-            HAVING windlass.lane_for(d.queue, d.priority) IS NOT NULL) AS g
+             GROUP BY d.queue, d.priority, d.abilities
+            HAVING windlass.lane_for(d.queue, d.priority, d.abilities) IS NOT NULL) AS g
      CROSS JOIN LATERAL unnest(g.places) AS x (place);
     v_aside := windlass.offer_deferred(coalesce(v_out, '{}'));
     -- The others are due now or later. A new xid: promote's watermark may have passed this moment already.

@@ -9,7 +9,7 @@
 -- (see wake). after: ids of jobs that must have succeeded first; otherwise: dead, cancel or run, where one
 -- ends in another way [P12]. ordering_key: one job of it at a time, in order [F6]; concurrency_key: no more
 -- than key_limit of it at a time [F3]. expires: it ends as cancelled where nobody has begun it after this
--- time [E8].
+-- time [E8]. needs: abilities of which a worker must have all to run it [K14].
 --   SELECT windlass.enqueue('mail.send', '{"to": "a@b.c"}', queue => 'mail', delay => '5 minutes');
 CREATE OR REPLACE FUNCTION windlass.enqueue(
     task text, args json DEFAULT '{}', queue text DEFAULT 'default', priority text DEFAULT 'normal',
@@ -18,7 +18,7 @@ CREATE OR REPLACE FUNCTION windlass.enqueue(
     idempotency_key text DEFAULT NULL, fair_key text DEFAULT NULL, tags text[] DEFAULT NULL,
     headers json DEFAULT NULL, trace text DEFAULT NULL, after bigint[] DEFAULT NULL,
     otherwise text DEFAULT 'dead', ordering_key text DEFAULT NULL, concurrency_key text DEFAULT NULL,
-    key_limit int DEFAULT 1, expires interval DEFAULT NULL)
+    key_limit int DEFAULT 1, expires interval DEFAULT NULL, needs text[] DEFAULT NULL)
 RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 DECLARE
@@ -40,7 +40,8 @@ BEGIN
         'max_attempts', max_attempts, 'timeout', date_part('epoch', timeout), 'unique_key', unique_key,
         'fair_key', fair_key, 'tags', tags, 'headers', headers, 'trace', trace, 'after', nullif(after, '{}'),
         'otherwise', nullif(otherwise, 'dead'), 'ordering_key', ordering_key, 'concurrency_key',
-        concurrency_key, 'key_limit', nullif(key_limit, 1), 'expires', date_part('epoch', expires)))::text,
+        concurrency_key, 'key_limit', nullif(key_limit, 1), 'expires', date_part('epoch', expires),
+        'needs', nullif(array_to_string(needs, ','), '')))::text,
         '{}');
     IF delay IS NULL AND run_at IS NULL AND unique_key IS NULL AND idempotency_key IS NULL
        AND coalesce(after, '{}') = '{}' THEN
@@ -71,6 +72,8 @@ DECLARE
     v_ids     bigint[];
     v_limited text[];
     v_expires boolean;
+    v_abilities text := '';
+    v_others  text := '';
 BEGIN
     IF v_n IS NULL OR v_n = 0 THEN
         RETURN '{}';
@@ -84,17 +87,24 @@ BEGIN
     END IF;
     IF p_options IS NOT NULL THEN
         -- Many jobs of one call have the same options: each kind is checked once.
-        SELECT array_agg(c.checked ORDER BY u.i), bool_or(c.expires) INTO p_options, v_expires
+        SELECT array_agg(c.checked ORDER BY u.i), bool_or(c.expires), min(coalesce(c.abilities, '')),
+               max(coalesce(c.abilities, ''))
+          INTO p_options, v_expires, v_abilities, v_others
           FROM unnest(p_options) WITH ORDINALITY AS u (o, i)
           LEFT JOIN (SELECT y.o, y.expires,
+                            CASE WHEN y.needs THEN windlass.abilities_of(y.checked::json) END AS abilities,
                             CASE WHEN y.expires THEN windlass.with_deadline(y.checked, windlass.now())
                                  ELSE y.checked END AS checked
                        FROM (SELECT d.o, windlass.check_options(d.o) AS checked,
-                                    d.o LIKE '%"expires"%' AS expires
+                                    d.o LIKE '%"expires"%' AS expires, d.o LIKE '%"needs"%' AS needs
                                FROM (SELECT DISTINCT x.o FROM unnest(p_options) AS x (o)
                                       WHERE x.o IS NOT NULL) AS d
                              OFFSET 0) AS y OFFSET 0) AS c
             ON c.o = u.o;
+        IF v_abilities <> v_others THEN
+            RAISE EXCEPTION 'jobs of one call need different abilities' USING ERRCODE = 'WL005',
+                HINT = 'Each lane has jobs that need the same of a worker: make a call for each.';
+        END IF;
     END IF;
     IF cardinality(p_tasks) = 1 THEN
         PERFORM windlass.check_name('task', p_tasks[1]);
@@ -107,7 +117,7 @@ BEGIN
     IF p_judge THEN
         PERFORM windlass.check_load(p_queue, p_priority, v_n);
     END IF;
-    v_lane := windlass.lane_for(p_queue, p_priority);
+    v_lane := windlass.lane_for(p_queue, p_priority, v_abilities);
     v_limited := windlass.limited_tasks(p_tasks);
     IF v_lane IS NOT NULL AND (v_limited <> '{}' OR p_options IS NOT NULL)
        AND EXISTS (SELECT FROM unnest(p_tasks, p_payloads, p_options) AS u (task, payload, options)
@@ -167,7 +177,9 @@ BEGIN
                               options, i)
                     OFFSET 0) AS u) AS x;
     IF p_own THEN
-        v_in := windlass.enqueue_straight(p_queue, p_tasks, p_options, v_gates, p_limited);
+        v_in := windlass.enqueue_straight((SELECT windlass.place_of(l.queue, l.abilities)
+                                             FROM windlass.lane l WHERE l.id = p_lane),
+                                          p_tasks, p_options, v_gates, p_limited);
         v_aside := ARRAY(SELECT u.aside AND NOT u.let
                            FROM unnest(v_aside, v_in) WITH ORDINALITY AS u (aside, let, i) ORDER BY u.i);
     END IF;
@@ -211,7 +223,7 @@ END $$;
 -- Callers: enqueue_gated, which gives them their passes, in a transaction that commits right after. May
 -- call: worker. Lock: the gates, up to 500, without waiting, as in admit_through.
 CREATE OR REPLACE FUNCTION windlass.enqueue_straight(
-    p_queue text, p_tasks text[], p_options text[], p_gates text[], p_limited text[]) RETURNS boolean[]
+    p_place text, p_tasks text[], p_options text[], p_gates text[], p_limited text[]) RETURNS boolean[]
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     v_space int := ('windlass.held'::regclass::oid::bigint - 2147483648)::int;
@@ -219,7 +231,7 @@ DECLARE
     v_open  text[] := '{}';
 BEGIN
     IF current_setting('transaction_isolation') = 'read committed'
-       AND p_queue <> ALL (windlass.unserved_queues()) THEN
+       AND p_place <> ALL (windlass.unserved_places()) THEN
         FOR v_gate IN SELECT g COLLATE "C" AS gate FROM (SELECT DISTINCT x FROM unnest(p_gates) AS x) AS u (g)
                        WHERE (g LIKE 'key:%' OR g LIKE 'task:%'
                               AND substr(g, 6) NOT IN (SELECT c.task FROM windlass.uncounted_task c))
@@ -447,10 +459,15 @@ BEGIN
                            CASE WHEN m.gated THEN u.options::json ->> 'fair_key' END AS fair
                       FROM unnest(p_ids, p_tasks, p_queues, p_priorities, p_options) WITH ORDINALITY
                         AS u (id, task, queue, priority, options, i)
-                      JOIN (SELECT d.queue, d.priority, windlass.lane_for(d.queue, d.priority) AS lane
-                              FROM (SELECT DISTINCT y.queue, y.priority
-                                      FROM unnest(p_queues, p_priorities) AS y (queue, priority)) AS d
-                            OFFSET 0) AS l ON l.queue = u.queue AND l.priority = u.priority
+                      JOIN (SELECT d.queue, d.priority, d.abilities,
+                                   windlass.lane_for(d.queue, d.priority, d.abilities) AS lane
+                              FROM (SELECT DISTINCT y.queue, y.priority,
+                                           windlass.abilities_of(y.options::json) AS abilities
+                                      FROM unnest(p_queues, p_priorities, p_options)
+                                        AS y (queue, priority, options)) AS d
+                            OFFSET 0) AS l
+                        ON l.queue = u.queue AND l.priority = u.priority
+                       AND l.abilities = windlass.abilities_of(u.options::json)
                      CROSS JOIN LATERAL (SELECT l.lane IS NOT NULL
                                             AND windlass.may_be_gated(u.task, u.options,
                                                                       v_limited) AS gated) AS m

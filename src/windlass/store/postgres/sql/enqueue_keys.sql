@@ -80,7 +80,7 @@ BEGIN
             RETURN;
         END IF;
     END IF;
-    v_lane := windlass.lane_for(p_queue, p_priority);
+    v_lane := windlass.lane_for(p_queue, p_priority, windlass.abilities_of(p_options::json));
     v_gate := windlass.next_gate(job, p_queue, p_task, p_options::json);
     IF v_after IS NOT NULL OR p_options::json ->> 'group_end' = 'true' THEN
         INSERT INTO windlass.deferred (id, run_at, not_before, enqueued_at, queue, priority, task, payload,
@@ -151,9 +151,10 @@ END $$;
 
 -- Refuses options that no worker could read [E4]: every claim with such a job would fail [fault 17].
 -- Callers: change, enqueue_many, enqueue_mixed, enqueue_one, import_rows, import_parent. May call: worker.
--- Lock: none. Returns them normalized: JSON text may repeat a key, or write 5 as 5e0. Options that only the
--- store may set (unknown_since, part, expires_at) are dropped. The rules here are those of internal options;
--- setting_rules.py puts the others in place of the comment when the functions are loaded.
+-- Lock: none. Returns them normalized: JSON text may repeat a key, write 5 as 5e0, or name abilities in any
+-- order. Options that only the store may set (unknown_since, part, expires_at) are dropped. The rules here
+-- are those of internal options; setting_rules.py puts the others in place of the comment when the functions
+-- are loaded.
 CREATE OR REPLACE FUNCTION windlass.check_options(p_options text) RETURNS text
 LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
@@ -176,6 +177,11 @@ BEGIN
     IF v_wrong IS NOT NULL THEN
         RAISE EXCEPTION 'the option % is malformed', split_part(v_wrong, ':', 1) USING ERRCODE = 'WL005',
             HINT = 'Write ' || split_part(v_wrong, ': ', 2) || '.';
+    END IF;
+    IF o ? 'needs' THEN
+        o := jsonb_set(o, '{needs}', to_jsonb(array_to_string(ARRAY(
+                SELECT DISTINCT n COLLATE "C" FROM unnest(string_to_array(o ->> 'needs', ',')) AS n
+                 ORDER BY 1), ',')));
     END IF;
     RETURN nullif((o - 'unknown_since' - 'part' - 'expires_at')::text, '{}');
 END $$;

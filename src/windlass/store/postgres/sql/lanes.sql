@@ -3,12 +3,38 @@
 
 -- ==== Declaring ====
 
--- The lane in which jobs of a queue and priority are offered, or NULL.
+-- What a job needs of a worker: abilities, sorted and with commas between them; '' for none.
+-- Callers: every function that finds the lane of a job by its row. May call: worker. Lock: none. The index of
+-- rings has the same expression.
+CREATE OR REPLACE FUNCTION windlass.abilities_of(p_options json) RETURNS text
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT coalesce(p_options ->> 'needs', '')
+$$;
+
+-- What the lanes of a queue whose jobs need the same are called together: in wake-ups, and in the names of
+-- the waiting lists of jobs that nobody would run.
+-- Callers: offer, admit_gate, admit_lists, enqueue_gated, hold_unserved, unserved_places. May call: worker.
+-- Lock: none.
+CREATE OR REPLACE FUNCTION windlass.place_of(p_queue text, p_abilities text) RETURNS text
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE p_abilities WHEN '' THEN p_queue ELSE p_queue || ' ' || p_abilities END
+$$;
+
+-- Whether a worker has all of these abilities, of which there are some.
+-- Callers: hand_over. May call: worker. Lock: none.
+CREATE OR REPLACE FUNCTION windlass.is_able(p_worker bigint, p_abilities text) RETURNS boolean
+LANGUAGE sql STABLE AS $$
+    SELECT EXISTS (SELECT FROM windlass.worker w
+                    WHERE w.id = p_worker AND string_to_array(p_abilities, ',') <@ w.abilities)
+$$;
+
+-- The lane in which jobs of a queue and priority that need these abilities are offered, or NULL.
 -- Callers: admit_lists, hand_over, enqueue_many, enqueue_new, enqueue_one, ensure_lane, try_lane,
 -- offer_deferred, serve_after, go_on, lock_lanes_of.
 -- May call: worker. Lock: none.
 -- Also NULL while the lane is not adopted: it would give out numbers twice [S3].
-CREATE OR REPLACE FUNCTION windlass.lane_for(p_queue text, p_priority smallint) RETURNS int
+CREATE OR REPLACE FUNCTION windlass.lane_for(p_queue text, p_priority smallint, p_abilities text)
+RETURNS int
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
     v_lane int;
@@ -17,22 +43,23 @@ BEGIN
       FROM windlass.lane l
       JOIN windlass.epoch_mark e
         ON e.epoch = l.epoch AND e.place = 'windlass.epoch_mark'::regclass::oid::bigint
-     WHERE l.queue = p_queue AND l.priority = p_priority;
+     WHERE l.queue = p_queue AND l.priority = p_priority AND l.abilities = p_abilities;
     RETURN v_lane;
 END $$;
 
 -- The lane to offer in, declared if need be.
 -- Callers: try_lane, offer_held, offer_one, offer_part_jobs, end_waiting, end_aside: never a producer's
 -- transaction. May call: worker. Lock: those of declare_lane where it must.
-CREATE OR REPLACE FUNCTION windlass.ensure_lane(p_queue text, p_priority smallint) RETURNS int
+CREATE OR REPLACE FUNCTION windlass.ensure_lane(
+    p_queue text, p_priority smallint, p_abilities text DEFAULT '') RETURNS int
 LANGUAGE plpgsql AS $$
 DECLARE
-    v_lane int := windlass.lane_for(p_queue, p_priority);
+    v_lane int := windlass.lane_for(p_queue, p_priority, p_abilities);
 BEGIN
     IF v_lane IS NULL THEN
         PERFORM windlass.check_epoch();
-        PERFORM windlass.declare_lane(p_queue, p_priority);
-        v_lane := windlass.lane_for(p_queue, p_priority);
+        PERFORM windlass.declare_lane(p_queue, p_priority, p_abilities);
+        v_lane := windlass.lane_for(p_queue, p_priority, p_abilities);
     END IF;
     RETURN v_lane;
 END $$;
@@ -41,16 +68,17 @@ END $$;
 -- queue: the caller goes on with the rest and comes back [S2].
 -- Callers: place_changed, the store before it enqueues, promote, admit_ring, admit_gate, try_lock_waiting,
 -- end_expired. May call: worker. Lock: those of declare_lane where it must, each waited for 20 ms at most.
-CREATE OR REPLACE FUNCTION windlass.try_lane(p_queue text, p_priority smallint) RETURNS int
+CREATE OR REPLACE FUNCTION windlass.try_lane(p_queue text, p_priority smallint, p_abilities text DEFAULT '')
+RETURNS int
 LANGUAGE plpgsql AS $$
 DECLARE
-    v_lane   int := windlass.lane_for(p_queue, p_priority);
+    v_lane   int := windlass.lane_for(p_queue, p_priority, p_abilities);
     v_before text := current_setting('lock_timeout');
 BEGIN
     IF v_lane IS NULL THEN
         BEGIN
             PERFORM set_config('lock_timeout', '20ms', true);
-            v_lane := windlass.ensure_lane(p_queue, p_priority);
+            v_lane := windlass.ensure_lane(p_queue, p_priority, p_abilities);
             PERFORM set_config('lock_timeout', v_before, true);
         EXCEPTION WHEN lock_not_available THEN
             NULL;
@@ -59,14 +87,15 @@ BEGIN
     RETURN v_lane;
 END $$;
 
--- Makes sure that a queue has its lane of one priority, and returns it.
+-- Makes sure that a queue has its lane of one priority and set of abilities, and returns it.
 -- Callers: ensure_lane. May call: worker. Never a producer's transaction [rule 11].
 -- Lock: advisory, (oid of the sequence of lanes, hash of the queue), so that an open transaction that
 -- declares lanes holds up its own queue only; the row of meta FOR KEY SHARE, so that no epoch begins before
 -- the lane is visible; then pins the segment.
 -- A lane without a cursor is an error, so its first claim row is written with it. A server that was promoted
 -- may have forgotten a lane of the same number, hence its first seq is 1 in the first epoch only [S3].
-CREATE OR REPLACE FUNCTION windlass.declare_lane(p_queue text, p_priority smallint) RETURNS int
+CREATE OR REPLACE FUNCTION windlass.declare_lane(
+    p_queue text, p_priority smallint, p_abilities text DEFAULT '') RETURNS int
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 DECLARE
     v_lane  int;
@@ -79,7 +108,8 @@ BEGIN
                                   hashtext(p_queue));
     INSERT INTO windlass.queue (name) VALUES (p_queue) ON CONFLICT DO NOTHING;
     SELECT m.epoch INTO v_epoch FROM windlass.meta m WHERE m.single FOR KEY SHARE;
-    SELECT l.id INTO v_lane FROM windlass.lane l WHERE l.queue = p_queue AND l.priority = p_priority;
+    SELECT l.id INTO v_lane FROM windlass.lane l
+     WHERE l.queue = p_queue AND l.priority = p_priority AND l.abilities = p_abilities;
     IF FOUND THEN
         RETURN v_lane;
     END IF;
@@ -93,8 +123,8 @@ BEGIN
       WHERE v_start > 0;
     -- Idle from the start: the first job of a lane wakes the listeners.
     PERFORM setval(format('windlass.%I', 'lane_' || v_lane || '_idle'), 1, true);
-    INSERT INTO windlass.lane (id, queue, priority, epoch, skipped, position, idle)
-    VALUES (v_lane, p_queue, p_priority, v_epoch, v_start,
+    INSERT INTO windlass.lane (id, queue, priority, abilities, epoch, skipped, position, idle)
+    VALUES (v_lane, p_queue, p_priority, p_abilities, v_epoch, v_start,
             format('windlass.%I', 'lane_' || v_lane || '_position'),
             format('windlass.%I', 'lane_' || v_lane || '_idle'));
     INSERT INTO windlass.claim (segment, id, lane, worker, hi, n, seqs, claimed_at, probed_at)
@@ -151,7 +181,7 @@ BEGIN
     END IF;
     -- The numbers are drawn; only now is the idle mark read [rule 10].
     IF NOT p_quiet AND pg_sequence_last_value(v_lane.idle) = 1 THEN
-        PERFORM windlass.wake(v_lane.queue);
+        PERFORM windlass.wake(windlass.place_of(v_lane.queue, v_lane.abilities));
     END IF;
     RETURN v_seqs;
 END $$;
@@ -167,9 +197,9 @@ DECLARE
     v_gate text := windlass.next_gate(p_job, p_queue, p_task, p_options);
 BEGIN
     IF v_gate IS NULL THEN
-        PERFORM windlass.offer(windlass.ensure_lane(p_queue, p_priority), 1, ARRAY[p_task],
-                               ARRAY[p_payload::text], ARRAY[p_options::text], ARRAY[p_job], ARRAY[p_attempt],
-                               ARRAY[p_deaths], ARRAY[p_enqueued]);
+        PERFORM windlass.offer(windlass.ensure_lane(p_queue, p_priority, windlass.abilities_of(p_options)),
+                               1, ARRAY[p_task], ARRAY[p_payload::text], ARRAY[p_options::text],
+                               ARRAY[p_job], ARRAY[p_attempt], ARRAY[p_deaths], ARRAY[p_enqueued]);
         RETURN;
     END IF;
     PERFORM windlass.mark_gates_changed(ARRAY[v_gate]);

@@ -102,7 +102,8 @@ BEGIN
                                                  ORDER BY x.since LIMIT p_most) AS y)
         WHEN 'free' THEN (SELECT count(*) FROM (SELECT FROM windlass.held x
                                                  WHERE x.queue = p_queue AND x.fair_key IS NOT NULL
-                                                 ORDER BY x.priority, x.fair_key, x.turn LIMIT p_most) AS y)
+                                                 ORDER BY x.priority, windlass.abilities_of(x.options),
+                                                          x.fair_key, x.turn LIMIT p_most) AS y)
         WHEN 'scheduled' THEN (SELECT count(*) FROM (SELECT FROM windlass.deferred x
                                                       WHERE x.queue BETWEEN p_queue AND p_queue
                                                         AND NOT x.retrying
@@ -275,10 +276,15 @@ END $$;
 -- ==== Statements that the store sends ====
 
 -- :depths
--- Counts per queue, how long the oldest has waited, and how often jobs were offered.
+-- Counts per queue, how long the oldest has waited, how often jobs were offered, and how many stand in lanes
+-- whose jobs need abilities, by these.
 -- Callers: the store's depth. Lock: none.
 SELECT d.queue, d.ready, d.running, d.scheduled, d.retrying, d.dead, coalesce(o.n, 0) AS offered,
        d.pending_parts, d.free, d.estimate,
+       (SELECT json_object_agg(n.abilities, n.n)
+          FROM (SELECT l.abilities, sum(windlass.lane_depth(l.id)) AS n FROM windlass.lane l
+                 WHERE l.queue = d.queue AND l.abilities <> '' GROUP BY l.abilities) AS n
+         WHERE n.n > 0)::text AS needs,
        CASE WHEN d.oldest IS NOT NULL
             THEN greatest(date_part('epoch', windlass.now() - d.oldest), 0) END AS oldest
   FROM windlass.depth() AS d LEFT JOIN windlass.offered() AS o ON o.queue = d.queue

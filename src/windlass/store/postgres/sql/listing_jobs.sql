@@ -129,7 +129,13 @@ LANGUAGE sql IMMUTABLE AS $$
            WHEN 'over' THEN 'needs more tokens than budget ' || g.name || ' can hold'
                             || CASE WHEN g.key <> '' THEN ', key ' || windlass.in_quotes(g.key) ELSE '' END
                             || ': raise its burst'
-           WHEN 'shut' THEN 'waits for queue ' || g.rest || ', which is paused or served by no worker'
+           WHEN 'shut' THEN 'waits for queue ' || split_part(g.rest, ' ', 1)
+                            || ', which is paused or served by no worker'
+                            || CASE WHEN g.rest LIKE '% %'
+                                    THEN CASE WHEN g.rest LIKE '%,%' THEN ' with the abilities '
+                                              ELSE ' with the ability ' END
+                                         || replace(split_part(g.rest, ' ', 2), ',', ', ')
+                                    ELSE '' END
            ELSE 'waits for the turn of its fair key' END
       FROM (SELECT split_part(p_gate, ':', 1) AS kind, r.rest, split_part(r.rest, '/', 1) AS name,
                    substr(r.rest, strpos(r.rest || '/', '/') + 1) AS key

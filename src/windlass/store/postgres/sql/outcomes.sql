@@ -241,7 +241,7 @@ BEGIN
         WITH asked AS MATERIALIZED (
             SELECT *, int8multirange(int8range(seq, seq + 1)) AS seqs FROM json_to_recordset(p_others)
               AS x (id bigint, lane int, claim bigint, seq bigint, kind text, delay float8, type text,
-                    message text, traceback text, reason text, began boolean)),
+                    message text, traceback text, reason text, began boolean, needs text)),
         held AS MATERIALIZED (  -- what is looked up once for each claim
             SELECT g.lane, g.claim, c.segment, c.worker, c.seqs,
                    windlass.unfinished(g.claim, g.seqs) AS left_over
@@ -293,6 +293,9 @@ BEGIN
         END IF;
         applied := applied + 1;
         v_claim := NULL;
+        IF d.final = 'released' AND d.needs IS NOT NULL THEN
+            d.delay := 0.001;  -- its lane may have to be declared [K14]
+        END IF;
         IF d.final = 'snooze' THEN
             IF d.type IS NULL AND NOT EXISTS (SELECT FROM windlass.pass p WHERE p.job = d.id) THEN
                 v_later := v_later || d.ready::windlass.ready;
@@ -334,6 +337,10 @@ BEGIN
              WHERE k.job = d.id AND k.claim = d.claim;
             v_ready := d.ready;
             v_ready.options := windlass.unknown_since(v_ready.options, d.kind = 'unknown');
+            IF d.final = 'released' AND d.needs IS NOT NULL THEN
+                v_ready.options := coalesce(v_ready.options::jsonb, '{}')
+                                   || jsonb_build_object('needs', d.needs);
+            END IF;
             IF d.began OR d.kind NOT IN ('unknown', 'released') THEN
                 v_ready.options := windlass.without_deadline(v_ready.options);
             END IF;

@@ -130,7 +130,7 @@ LANGUAGE plpgsql AS $$
 DECLARE
     v_fair text := p.options ->> 'fair_key';
     v_gate text := windlass.next_gate(NULL, p.queue, p.task, p_options[1]::json);
-    v_lane int := windlass.ensure_lane(p.queue, p.priority);
+    v_lane int := windlass.ensure_lane(p.queue, p.priority, windlass.abilities_of(p.options));
     v_now  timestamptz := windlass.now();
     v_ids  bigint[];
 BEGIN

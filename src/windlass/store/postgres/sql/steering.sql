@@ -270,7 +270,8 @@ BEGIN
     DELETE FROM windlass.limited_queue x WHERE x.queue = p_name AND (q.concurrency IS NULL OR NOT v_limited);
     -- Claimers that found it paused ask again when notified, or after some seconds [K2].
     IF v_paused AND NOT q.paused THEN
-        PERFORM windlass.wake(p_name), windlass.mark_gates_changed(ARRAY['shut:' || p_name], true);
+        PERFORM windlass.wake(p_name), windlass.mark_gates_changed(
+            windlass.next_waiting_lists('shut:' || p_name, 'shut:' || p_name || '!', '', 1000), true);
     END IF;
     -- Its jobs give up their slots to others [F3].
     IF q.paused AND NOT v_paused THEN

@@ -134,7 +134,7 @@ BEGIN
         SELECT * INTO d FROM (SELECT * FROM gone UNION ALL SELECT * FROM freed) AS x;
         IF FOUND THEN
             IF p_kind = 'cancelled' THEN
-                v_lane := windlass.ensure_lane(d.queue, d.priority);
+                v_lane := windlass.ensure_lane(d.queue, d.priority, windlass.abilities_of(d.options));
                 PERFORM windlass.take_ahead(
                     v_lane,
                     windlass.offer(v_lane, 1, ARRAY[d.task], ARRAY[d.payload::text], ARRAY[d.options::text],
@@ -170,15 +170,17 @@ BEGIN
     PERFORM windlass.require_read_committed();
     SELECT (p.ready).lane INTO v_lane FROM windlass.locate(p_job) AS p WHERE p.claim IS NULL;
     IF NOT FOUND THEN
-        SELECT x.queue, x.priority INTO d FROM windlass.deferred x WHERE x.id = p_job FOR UPDATE SKIP LOCKED;
+        SELECT x.queue, x.priority, x.options INTO d FROM windlass.deferred x WHERE x.id = p_job
+           FOR UPDATE SKIP LOCKED;
         IF NOT FOUND THEN
-            SELECT x.queue, x.priority INTO d FROM windlass.held x WHERE x.id = p_job FOR UPDATE SKIP LOCKED;
+            SELECT x.queue, x.priority, x.options INTO d FROM windlass.held x WHERE x.id = p_job
+               FOR UPDATE SKIP LOCKED;
         END IF;
         IF NOT FOUND THEN
             RETURN NOT EXISTS (SELECT FROM windlass.deferred x WHERE x.id = p_job)
                AND NOT EXISTS (SELECT FROM windlass.held x WHERE x.id = p_job);
         END IF;
-        v_lane := windlass.try_lane(d.queue, d.priority);
+        v_lane := windlass.try_lane(d.queue, d.priority, windlass.abilities_of(d.options));
     END IF;
     RETURN v_lane IS NOT NULL AND pg_try_advisory_xact_lock(windlass.lock_space(), v_lane);
 END $$;
@@ -196,10 +198,10 @@ BEGIN
         SELECT (p.ready).lane AS lane FROM unnest(p_jobs) AS j CROSS JOIN LATERAL windlass.locate(j) AS p
          WHERE p.claim IS NULL
          UNION
-        SELECT windlass.lane_for(w.queue, w.priority)
-          FROM (SELECT d.queue, d.priority FROM windlass.deferred d WHERE d.id = ANY (p_jobs)
+        SELECT windlass.lane_for(w.queue, w.priority, windlass.abilities_of(w.options))
+          FROM (SELECT d.queue, d.priority, d.options FROM windlass.deferred d WHERE d.id = ANY (p_jobs)
                  UNION ALL
-                SELECT h.queue, h.priority FROM windlass.held h WHERE h.id = ANY (p_jobs)) AS w
+                SELECT h.queue, h.priority, h.options FROM windlass.held h WHERE h.id = ANY (p_jobs)) AS w
          ORDER BY lane
     LOOP
         CONTINUE WHEN v_lane IS NULL;
@@ -231,13 +233,17 @@ BEGIN
                       WHERE NOT EXISTS (SELECT FROM windlass.part t WHERE t.job = u.id OFFSET 0)
                         AND NOT EXISTS (SELECT FROM windlass.parent p WHERE p.id = u.id OFFSET 0));
     IF p_kind IN ('cancelled', 'expired') THEN
-        v_lanes := ARRAY(SELECT windlass.ensure_lane(w.queue, w.priority)
-                           FROM (SELECT d.queue, d.priority FROM unnest(v_plain) AS u (id)
-                                  CROSS JOIN LATERAL (SELECT x.queue, x.priority FROM windlass.deferred x
+        v_lanes := ARRAY(SELECT windlass.ensure_lane(w.queue, w.priority, w.abilities)
+                           FROM (SELECT d.* FROM unnest(v_plain) AS u (id)
+                                  CROSS JOIN LATERAL (SELECT x.queue, x.priority,
+                                                             windlass.abilities_of(x.options) AS abilities
+                                                        FROM windlass.deferred x
                                                        WHERE x.id = u.id AND x.replaces IS NULL OFFSET 0) AS d
                                   UNION
-                                 SELECT h.queue, h.priority FROM unnest(v_plain) AS u (id)
-                                  CROSS JOIN LATERAL (SELECT x.queue, x.priority FROM windlass.held x
+                                 SELECT h.* FROM unnest(v_plain) AS u (id)
+                                  CROSS JOIN LATERAL (SELECT x.queue, x.priority,
+                                                             windlass.abilities_of(x.options)
+                                                        FROM windlass.held x
                                                        WHERE x.id = u.id OFFSET 0) AS h
                                   ORDER BY queue) AS w);
         PERFORM windlass.lane_lock(l.lane) FROM (SELECT u.lane FROM unnest(v_lanes) AS u (lane)
@@ -259,14 +265,15 @@ BEGIN
         RETURN '{}';
     END IF;
     FOR g IN
-        SELECT windlass.ensure_lane(u.queue, u.priority) AS lane, count(*)::int AS n,
+        SELECT windlass.ensure_lane(u.queue, u.priority, windlass.abilities_of(u.options)) AS lane,
+               count(*)::int AS n,
                array_agg(u.task) AS tasks, array_agg(u.payload::text) AS payloads,
                array_agg(u.options::text) AS options, array_agg(u.id) AS ids,
                array_agg(u.attempt) AS attempts, array_agg(u.deaths) AS deaths,
                array_agg(u.enqueued_at) AS enqueued
           FROM unnest(v_rows) AS u
          WHERE p_kind IN ('cancelled', 'expired')
-         GROUP BY u.queue, u.priority ORDER BY lane
+         GROUP BY u.queue, u.priority, windlass.abilities_of(u.options) ORDER BY lane
     LOOP
         PERFORM windlass.take_ahead(
             g.lane,

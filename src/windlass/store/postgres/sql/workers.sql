@@ -9,7 +9,8 @@
 -- SHARE, so that no epoch begins that misses it.
 CREATE OR REPLACE FUNCTION windlass.register(
     p_id bigint, p_label text, p_host text, p_pid int, p_queues text[], p_lease float8 DEFAULT 30,
-    p_tasks jsonb DEFAULT '{}', p_name text DEFAULT '', p_process text DEFAULT '', p_before bigint DEFAULT 0)
+    p_tasks jsonb DEFAULT '{}', p_name text DEFAULT '', p_process text DEFAULT '', p_before bigint DEFAULT 0,
+    p_abilities text[] DEFAULT '{}')
 RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 DECLARE
@@ -32,9 +33,11 @@ BEGIN
     INSERT INTO windlass.worker_life (id, epoch)
     SELECT p_id, m.epoch FROM windlass.meta m WHERE m.single FOR KEY SHARE;
     INSERT INTO windlass.worker_beat (id, at) VALUES (p_id, windlass.now());
-    INSERT INTO windlass.worker (id, label, host, pid, queues, started_at, lease, tasks, name, process)
-    VALUES (p_id, p_label, p_host, p_pid, p_queues, windlass.now(), p_lease, p_tasks, p_name, p_process);
-    -- Jobs may wait for a worker that serves their queue.
+    INSERT INTO windlass.worker (id, label, host, pid, queues, started_at, lease, tasks, name, process,
+                                 abilities)
+    VALUES (p_id, p_label, p_host, p_pid, p_queues, windlass.now(), p_lease, p_tasks, p_name, p_process,
+            p_abilities);
+    -- Jobs may wait for a worker that serves their queue, and is able to run them.
     IF EXISTS (SELECT FROM windlass.held h WHERE h.gate >= 'shut:' AND h.gate < 'shut;') THEN
         PERFORM windlass.mark_gates_changed(windlass.next_waiting_lists('shut:', 'shut;', '', 1000), true);
     END IF;
@@ -342,8 +345,8 @@ SELECT h.claim, l.id AS lane, l.queue, l.priority, (h.ready).seq AS seq, windlas
 -- :workers
 -- Workers that are alive or have not been taken back yet.
 -- Callers: the store's workers. Lock: none.
-SELECT w.id, w.label, w.host, w.pid, w.queues, w.started_at, w.lease, w.name, w.process, l.alive, b.beat,
-       b.at AS beat_at, t.vitals, t.vitals_at
+SELECT w.id, w.label, w.host, w.pid, w.queues, w.started_at, w.lease, w.name, w.process,
+       w.abilities, l.alive, b.beat, b.at AS beat_at, t.vitals, t.vitals_at
   FROM windlass.worker w JOIN windlass.worker_life l USING (id) JOIN windlass.worker_beat b USING (id)
   LEFT JOIN windlass.reporter t ON t.source = w.id
  WHERE l.alive OR NOT l.settled

@@ -76,7 +76,7 @@ def _wanted(tx: Transaction, row: Row, change: JobChange) -> Wanted:
         options = msgspec.structs.replace(options, expires_at=deadline(tx.now, at, options.expires))
         tx.run(_SQL["look_at"], (options.expires_at, row.id))
     priority = old.priority if change.priority is None else change.priority
-    lane = tx.lanes.named(change.queue or old.queue, priority)
+    lane = tx.lanes.named(change.queue or old.queue, priority, options.needs or "")
     payload = tx.one(_SQL["payload"], (row.pos,))
     assert payload is not None, "a job that was found is gone"
     text = options_json(options)

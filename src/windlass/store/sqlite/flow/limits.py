@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from functools import lru_cache
 from typing import Any, Final
 
 import apsw
 
+from windlass.core.abilities import can_run
 from windlass.core.admission import pressure
 from windlass.core.bucket import PROMISED_FOR
 from windlass.core.clock import SLIP
@@ -39,7 +40,7 @@ class Limits:
         self._connection = connection
         self._tasks: TaskLimits | None = None
         self._queues: set[str] = set()
-        self._served: list[Collection[str]] | None = None
+        self._served: list[tuple[Collection[str], Set[str]]] | None = None
         self._paused: dict[str, int] = {}
         self._shut: dict[str, bool] = {}
 
@@ -71,21 +72,30 @@ class Limits:
             if now != before:
                 self._connection.execute(_SQL["press"], (now, queue))
 
-    def is_shut(self, queue: str) -> bool:
-        """Whether nobody runs jobs of a queue: it is paused, or none of those who work serves it. A worker
-        that names no queue may serve any; where nobody works at all, nobody is kept from anything [F3]."""
+    def is_shut(self, place: str) -> bool:
+        """Whether nobody runs such jobs of a queue (see `place_name`): it is paused, or none of those who
+        work serves it and is able to. A worker that names no queue may serve any; where nobody works at
+        all, nobody is kept from anything [F3]."""
         if self._served is None:
-            self._served = [decode_names(names) for (names,) in fetch(self._connection, _SQL["served"])]
+            self._served = [
+                (decode_names(names), frozenset(decode_names(abilities)))
+                for names, abilities in fetch(self._connection, _SQL["served"])
+            ]
             self._paused = dict(fetch(self._connection, _SQL["paused"]))
-        if queue not in self._shut:
-            unserved = bool(self._served) and all(names and queue not in names for names in self._served)
-            self._shut[queue] = bool(self._paused.get(queue)) or unserved
-        return self._shut[queue]
+        if place not in self._shut:
+            queue, _, needs = place.partition(" ")
+            unserved = bool(self._served) and not any(
+                (not names or queue in names) and can_run(needs, abilities)
+                for names, abilities in self._served
+            )
+            self._shut[place] = bool(self._paused.get(queue)) or unserved
+        return self._shut[place]
 
     @property
     def any_is_shut(self) -> bool:
-        """Whether that is so of any queue; `is_shut` was asked before."""
-        return any(self.is_shut(queue) for queue in self._paused)
+        """Whether that is so of any; `is_shut` was asked before."""
+        places = (place for (place,) in fetch(self._connection, _SQL["places"]))
+        return any(self.is_shut(place) for place in (*self._paused, *places))
 
     def _load(self) -> TaskLimits:
         self._tasks = {}

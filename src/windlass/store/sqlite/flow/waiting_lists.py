@@ -134,7 +134,7 @@ def _serve(
     for found in waiting if simple else ():
         lane, options = tx.lanes.numbered(found[_LANE]), found[_OPTIONS]
         way = tx.gates.way(lane.queue, found[_TASK], options)
-        if (slots and tx.limits.is_shut(lane.queue)) or not _has_pass(tx, gate, way):
+        if (slots and tx.limits.is_shut(lane.place)) or not _has_pass(tx, gate, way):
             break
         job = _id(found)
         if _is_only(gate, way) and job not in held and (options is None or FAIR_KEY not in options):
@@ -169,7 +169,7 @@ def let_through(tx: Transaction, gate: str, limit: int) -> LetThrough:
             transitions.change_list(tx, row, over_gate(gate))  # so that nobody waits behind it
             through += 1
             continue
-        if is_slots(gate) and tx.limits.is_shut(tx.lanes.numbered(row.lane).queue):
+        if is_slots(gate) and tx.limits.is_shut(tx.lanes.numbered(row.lane).place):
             transitions.shut_out(tx, row)  # nobody would run it
             through += 1
             continue
@@ -271,7 +271,7 @@ def _take_idle_slots(tx: Transaction, gate: str) -> bool:
 def _is_idle(tx: Transaction, row: Row) -> bool:
     lane = tx.lanes.numbered(row.lane)
     waits = not lane.runs(row) if row.state in OFFERED else row.state == HELD and row.gate is None
-    return waits and tx.limits.is_shut(lane.queue)
+    return waits and tx.limits.is_shut(lane.place)
 
 
 def _resume_queue(tx: Transaction, gate: str, limit: int) -> int:

@@ -88,7 +88,8 @@ CREATE TABLE windlass_lane (
     scheduled INTEGER NOT NULL DEFAULT 0 CHECK (scheduled >= 0),
     retrying  INTEGER NOT NULL DEFAULT 0 CHECK (retrying >= 0),
     dead      INTEGER NOT NULL DEFAULT 0 CHECK (dead >= 0),
-    UNIQUE (queue, priority)
+    needs     TEXT NOT NULL DEFAULT '',     -- the abilities that its jobs need [K14]
+    UNIQUE (queue, priority, needs)
 ) STRICT;
 -- Who serves many queues finds the lanes with ready jobs here, and not by asking for each.
 CREATE INDEX windlass_lane_ready ON windlass_lane (id) WHERE ready > 0;
@@ -326,7 +327,8 @@ CREATE TABLE windlass_worker (
     started_at REAL NOT NULL,
     beat_at    REAL NOT NULL,
     name       TEXT NOT NULL DEFAULT '',
-    process    TEXT NOT NULL DEFAULT ''
+    process    TEXT NOT NULL DEFAULT '',
+    abilities  TEXT NOT NULL DEFAULT '[]'   -- JSON: what it has that some jobs need [K14]
 ) STRICT;
 
 -- ── jobs that come after others ────────────────────────────────────────────────────────────────────────────

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import apsw
 
+from windlass.core.abilities import place_name
 from windlass.core.ids import MAX_SEQ, RESERVED_LANE, SEQ_BITS, pack
 from windlass.store.records import QueueRecord
 from windlass.store.sqlite.rows import DEAD, HELD, OFFERED, RETRYING, SCHEDULED, Bindings, Row, fetch
@@ -21,11 +22,13 @@ _COUNTERS: Final = {HELD: "held", SCHEDULED: "scheduled", RETRYING: "retrying", 
 
 @dataclass(slots=True, eq=False)
 class Lane:
-    """One queue × priority: its next place, its cursor, and how many of its jobs stand where."""
+    """One queue × priority × what its jobs need of a worker: its next place, its cursor, and how many of its
+    jobs stand where."""
 
     id: int
     queue: str
     priority: int
+    needs: str
     seq: int
     hi: int
     served: str | None
@@ -55,6 +58,11 @@ class Lane:
             self.seq, self.hi, self.served, self.ready, self.held, self.running,
             self.scheduled, self.retrying, self.dead, self.id,
         )  # fmt: skip
+
+    @property
+    def place(self) -> str:
+        """What it is called together with those of other priorities; see `place_name`."""
+        return place_name(self.queue, self.needs)
 
     @property
     def cursor(self) -> int:
@@ -96,16 +104,17 @@ class Lanes:
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection
         self._by_id: dict[int, Lane] = {}
-        self._by_name: dict[tuple[str, int], Lane] = {}
+        self._by_name: dict[tuple[str, int, str], Lane] = {}
 
-    def named(self, queue: str, priority: int) -> Lane:
-        """The lane of this queue and priority; its first use declares both."""
-        lane = self._by_name.get((queue, priority))
+    def named(self, queue: str, priority: int, needs: str = "") -> Lane:
+        """The lane of this queue and priority for jobs that need this; its first use declares both."""
+        name = (queue, priority, needs)
+        lane = self._by_name.get(name)
         if lane is None:
-            found = self._connection.execute(_SQL["named"], (queue, priority)).fetchall()
+            found = self._connection.execute(_SQL["named"], name).fetchall()
             if not found:
                 declare_queue(self._connection, queue)
-                found = self._connection.execute(_SQL["create"], (queue, priority)).fetchall()
+                found = self._connection.execute(_SQL["create"], name).fetchall()
             lane = self._keep(found[0])
         return lane
 
@@ -136,7 +145,7 @@ class Lanes:
     def _keep(self, found: tuple[Any, ...]) -> Lane:
         fresh = Lane(*found)
         lane = self._by_id.setdefault(fresh.id, fresh)
-        self._by_name[lane.queue, lane.priority] = lane
+        self._by_name[lane.queue, lane.priority, lane.needs] = lane
         return lane
 
 

@@ -46,8 +46,8 @@ class Inserts:
     def add(self, new: NewJob) -> Receipt:
         """Create a job where it belongs. It takes its unique key, which must be free."""
         now = self._now
-        lane = self._lanes.named(new.queue, new.priority)
         options = new.options
+        lane = self._lanes.named(new.queue, new.priority, options.needs or "")
         run_at: float | None = None
         gate: str | None = None
         status: EnqueueStatus = "enqueued"

@@ -14,16 +14,22 @@ SELECT l.id, l.queue, l.priority,
        EXISTS (SELECT 1 FROM windlass_pass WHERE gate >= 'budget:' AND gate < 'budget;'),
        EXISTS (SELECT 1 FROM windlass_expiry WHERE at <= ?1)
 
+-- =able  those whose jobs a worker with the abilities ?2 may run
+(l.needs = '' OR NOT EXISTS (
+    SELECT 1 FROM json_each('["' || replace(l.needs, ',', '","') || '"]') n
+    WHERE n.value NOT IN (SELECT value FROM json_each(?2))))
+
 -- :heads  of these queues
 {heads}
 FROM windlass_lane l JOIN windlass_queue q ON q.name = l.queue
-WHERE l.queue IN (SELECT value FROM json_each(?2)) AND l.ready > 0 AND NOT q.paused
+WHERE l.queue IN (SELECT value FROM json_each(?3)) AND l.ready > 0 AND {able} AND NOT q.paused
   AND (q.cool_until <= ?1 OR q.cool_until > ?1 + q.cool_cap + 1);
 
 -- :all_heads  of all queues, for who serves many
 {heads}
 FROM windlass_lane l INDEXED BY windlass_lane_ready CROSS JOIN windlass_queue q ON q.name = l.queue
-WHERE l.ready > 0 AND NOT q.paused AND (q.cool_until <= ?1 OR q.cool_until > ?1 + q.cool_cap + 1);
+WHERE l.ready > 0 AND {able} AND NOT q.paused
+  AND (q.cool_until <= ?1 OR q.cool_until > ?1 + q.cool_cap + 1);
 
 -- :take  beyond the cursor are exactly the ready jobs [I1]
 SELECT pos, id, task, payload, attempt, deaths, options, enqueued_at, touched_at
@@ -71,14 +77,15 @@ SET data = excluded.data, done = excluded.done, total = excluded.total, at = exc
 
 -- :claimable  those of these queues that may have something to give, and whether only so much of it
 SELECT q.name, q.concurrency IS NOT NULL OR q.governor FROM windlass_queue q
-WHERE q.name IN (SELECT value FROM json_each(?1)) AND NOT q.paused
-  AND (q.cool_until <= ?2 OR q.cool_until > ?2 + q.cool_cap + 1)
-  AND EXISTS (SELECT 1 FROM windlass_lane l WHERE l.queue = q.name AND l.ready > 0);
+WHERE q.name IN (SELECT value FROM json_each(?3)) AND NOT q.paused
+  AND (q.cool_until <= ?1 OR q.cool_until > ?1 + q.cool_cap + 1)
+  AND EXISTS (SELECT 1 FROM windlass_lane l WHERE l.queue = q.name AND l.ready > 0 AND {able});
 
 -- :all_claimable  the same of all queues, for who serves many
 SELECT DISTINCT q.name, q.concurrency IS NOT NULL OR q.governor
 FROM windlass_lane l INDEXED BY windlass_lane_ready CROSS JOIN windlass_queue q ON q.name = l.queue
-WHERE l.ready > 0 AND NOT q.paused AND (q.cool_until <= ?1 OR q.cool_until > ?1 + q.cool_cap + 1);
+WHERE l.ready > 0 AND {able} AND NOT q.paused
+  AND (q.cool_until <= ?1 OR q.cool_until > ?1 + q.cool_cap + 1);
 
 -- :take_started  of a queue with a governor
 UPDATE windlass_queue SET tokens = ?, tokens_at = ? WHERE name = ?;

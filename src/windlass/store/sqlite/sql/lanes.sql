@@ -1,19 +1,19 @@
 -- Lanes, and the unfinished jobs of claims. Called by lanes under the write lock.
 
 -- =lane  the columns of lanes.Lane
-id, queue, priority, seq, hi, served, ready, held, running, scheduled, retrying, dead
+id, queue, priority, needs, seq, hi, served, ready, held, running, scheduled, retrying, dead
 
 -- :named
 SELECT {lane}
-FROM windlass_lane WHERE queue = ? AND priority = ?;
+FROM windlass_lane WHERE queue = ? AND priority = ? AND needs = ?;
 
 -- :numbered
 SELECT {lane}
 FROM windlass_lane WHERE id = ?;
 
 -- :create  lanes are never removed, so the highest number is the last one given out
-INSERT INTO windlass_lane (id, queue, priority)
-SELECT max(id) + 1, ?, ? FROM windlass_lane
+INSERT INTO windlass_lane (id, queue, priority, needs)
+SELECT max(id) + 1, ?, ?, ? FROM windlass_lane
 RETURNING {lane};
 
 -- :save

@@ -23,7 +23,7 @@ WHERE lane = ?1 >> 44 AND hi >= ?1 & 0xfffffffffff ORDER BY hi LIMIT 1;
 SELECT job, data, done, total, at FROM windlass_checkpoint WHERE job IN (SELECT value FROM json_each(?));
 
 -- :depth  one row per queue and lane; a queue without lanes has one of zeros
-SELECT q.name, coalesce(l.id, 0), coalesce(l.ready, 0), coalesce(l.held, 0), coalesce(l.running, 0),
+SELECT q.name, coalesce(l.id, 0), coalesce(l.needs, ''), coalesce(l.ready, 0), coalesce(l.held, 0), coalesce(l.running, 0),
        coalesce(l.scheduled, 0), coalesce(l.retrying, 0), coalesce(l.dead, 0), coalesce(l.seq, 0)
 FROM windlass_queue q LEFT JOIN windlass_lane l ON l.queue = q.name;
 

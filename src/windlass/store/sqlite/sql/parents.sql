@@ -34,15 +34,15 @@ DELETE FROM windlass_parent WHERE id = ?;
 -- :remove_parts
 DELETE FROM windlass_part WHERE parent = ?;
 
--- :waiting_in  the jobs of a queue that wait in lanes, and the parts that are not offered yet and that
--- `parallel` does not hold back
-SELECT coalesce(sum(l.ready + (
+-- :waiting_in  by what they need, the jobs of a queue that wait in lanes, and the parts that are not offered
+-- yet and that `parallel` does not hold back
+SELECT l.needs, coalesce(sum(l.ready + (
            SELECT coalesce(sum(max(min(p.total - p.succeeded - p.dead - p.cancelled - p.out,
                                        coalesce(p.parallel - p.out, p.total)), 0)), 0)
            FROM windlass_parent p
            WHERE p.lane = l.id AND p.finished_at IS NULL AND NOT p.cancelling
              AND p.total > p.succeeded + p.dead + p.cancelled + p.out)), 0)
-FROM windlass_lane l WHERE l.queue = ?;
+FROM windlass_lane l WHERE l.queue = ? GROUP BY l.needs;
 
 -- :with_jobs  the queues in which jobs are ready
 SELECT queue FROM windlass_lane INDEXED BY windlass_lane_ready WHERE ready > 0;

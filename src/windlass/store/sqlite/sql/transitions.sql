@@ -52,3 +52,6 @@ DELETE FROM windlass_key_death WHERE key = ?;
 SELECT p.gate, p.place,
        EXISTS (SELECT 1 FROM windlass_pass o WHERE o.gate = p.gate AND o.run = p.run AND o.place < p.place)
 FROM windlass_pass p WHERE p.job = ? AND p.run IS NOT NULL;
+
+-- :change_lane  of a job that waits for its time
+UPDATE windlass_job SET lane = ? WHERE pos = ?;

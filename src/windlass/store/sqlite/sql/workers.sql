@@ -8,8 +8,9 @@ SELECT host, label FROM windlass_worker WHERE alive AND machine <> ? AND boot <>
 
 -- :register
 INSERT INTO windlass_worker
-    (id, label, host, pid, queues, tasks, machine, boot, lease, alive, started_at, beat_at, name, process)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?);
+    (id, label, host, pid, queues, tasks, machine, boot, lease, alive, started_at, beat_at, name, process,
+     abilities)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?);
 
 -- :published  what live workers say of a task
 SELECT t.value, t.value IN (SELECT q.value FROM json_each(w.queues) q), w.started_at
@@ -26,7 +27,7 @@ SELECT coalesce(id, pos) FROM windlass_job WHERE cancel = ? AND cancel > 0;
 
 -- :alive
 SELECT w.id, w.label, w.host, w.pid, w.queues, w.beat, w.started_at, w.beat_at, w.lease, w.name,
-  w.process, t.vitals, t.vitals_at
+  w.process, w.abilities, t.vitals, t.vitals_at
 FROM windlass_worker w LEFT JOIN windlass_reporter t ON t.source = w.id
 WHERE w.alive ORDER BY w.started_at, w.id;
 

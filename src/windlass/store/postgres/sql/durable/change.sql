@@ -61,8 +61,9 @@ BEGIN
                             WHEN windlass.own_gates(w) IS DISTINCT FROM windlass.own_gates(c) THEN false
                             WHEN w.gate IS NOT NULL
                             THEN split_part(w.gate, ':', 1) IN ('order', 'key', 'task')
-                            ELSE (w.queue, w.priority, w.fair_key)
-                                 IS NOT DISTINCT FROM (c.queue, c.priority, c.options ->> 'fair_key') END;
+                            ELSE (w.queue, w.priority, windlass.abilities_of(w.options), w.fair_key)
+                                 IS NOT DISTINCT FROM (c.queue, c.priority, windlass.abilities_of(c.options),
+                                                       c.options ->> 'fair_key') END;
             IF v_stays THEN
                 -- It keeps its place where it waits.
                 UPDATE windlass.held h SET queue = c.queue, priority = c.priority, payload = c.payload,
@@ -178,7 +179,7 @@ BEGIN
                 CASE WHEN v_gate IS NULL THEN c.options ->> 'fair_key' END, c.task, c.payload, c.options);
         RETURN;
     END IF;
-    v_lane := windlass.try_lane(c.queue, c.priority);
+    v_lane := windlass.try_lane(c.queue, c.priority, windlass.abilities_of(c.options));
     IF v_lane IS NULL THEN
         INSERT INTO windlass.deferred (id, run_at, enqueued_at, queue, priority, attempt, deaths, task,
                                        payload, options)
@@ -195,6 +196,7 @@ END $$;
 -- ==== Statements that the store sends ====
 
 -- :ring_of
--- The queue and priority in whose ring a job waits for the turn of its fair key.
+-- In whose ring a job waits for the turn of its fair key: queue, priority and abilities.
 -- Callers: the store's change. Lock: none.
-SELECT h.queue, h.priority FROM windlass.held h WHERE h.id = $1 AND h.gate IS NULL
+SELECT h.queue, h.priority, windlass.abilities_of(h.options) AS abilities FROM windlass.held h
+ WHERE h.id = $1 AND h.gate IS NULL

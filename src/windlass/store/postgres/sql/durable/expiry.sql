@@ -141,7 +141,9 @@ BEGIN
                  CROSS JOIN LATERAL (SELECT x.* FROM windlass.held x WHERE x.id = j.id OFFSET 0) AS h) AS w
          WHERE windlass.may_expire(w.options)
            AND coalesce(pg_try_advisory_xact_lock(windlass.lock_space(),
-                                                  windlass.try_lane(w.queue, w.priority)), false));
+                                                  windlass.try_lane(w.queue, w.priority,
+                                                                    windlass.abilities_of(w.options))),
+                        false));
     IF v_taken <> '{}' THEN
         v_ended := v_ended || windlass.end_aside(v_taken, 'expired');
     END IF;

@@ -179,11 +179,13 @@ DECLARE
 BEGIN
     SELECT array_agg(x.place) INTO v_out
       FROM (SELECT g.places
-              FROM (SELECT d.queue, d.priority, array_agg(d.place ORDER BY d.id) AS places
-                      FROM (SELECT y.ctid AS place, y.id, y.queue, y.priority FROM windlass.deferred y
+              FROM (SELECT d.queue, d.priority, d.abilities, array_agg(d.place ORDER BY d.id) AS places
+                      FROM (SELECT y.ctid AS place, y.id, y.queue, y.priority,
+                                   windlass.abilities_of(y.options) AS abilities
+                              FROM windlass.deferred y
                              WHERE y.id = ANY (p_jobs) AND y.replaces IS NULL OFFSET 0) AS d
-                     GROUP BY d.queue, d.priority OFFSET 0) AS g  -- lanes are looked up once each
-             WHERE windlass.lane_for(g.queue, g.priority) IS NOT NULL OFFSET 0) AS l
+                     GROUP BY d.queue, d.priority, d.abilities OFFSET 0) AS g
+             WHERE windlass.lane_for(g.queue, g.priority, g.abilities) IS NOT NULL OFFSET 0) AS l
      CROSS JOIN LATERAL unnest(l.places) AS x (place);
     v_aside := windlass.offer_deferred(coalesce(v_out, '{}'));
     IF v_aside OR coalesce(cardinality(v_out), 0) < cardinality(p_jobs) THEN

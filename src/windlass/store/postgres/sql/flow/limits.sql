@@ -324,10 +324,11 @@ END $$;
 
 -- ==== Queues that nobody serves ====
 
--- The queues that nobody serves at the moment: paused, or named by no worker. A worker that names no queue
--- may serve any. Where there is no worker at all, no queue counts as unserved [F3].
+-- The queues that nobody serves at the moment: paused, or named by no worker; and the places (see place_of)
+-- in other queues whose jobs no worker there is able to run. A worker that names no queue may serve any.
+-- Where there is no worker at all, nothing counts as unserved [F3].
 -- Callers: admit_gate, admit_lists, admit_unserved, enqueue_straight. May call: worker. Lock: none.
-CREATE OR REPLACE FUNCTION windlass.unserved_queues() RETURNS text[]
+CREATE OR REPLACE FUNCTION windlass.unserved_places() RETURNS text[]
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
     v_served text[];
@@ -338,7 +339,15 @@ BEGIN
       LEFT JOIN LATERAL unnest(w.queues) AS q ON true
      WHERE l.alive;
     RETURN ARRAY(SELECT q.name FROM windlass.queue q WHERE q.paused OR NOT v_any
-                    AND q.name <> ALL (v_served));
+                    AND q.name <> ALL (v_served)
+                  UNION ALL
+                 SELECT DISTINCT windlass.place_of(n.queue, n.abilities)
+                   FROM windlass.lane n JOIN windlass.queue q ON q.name = n.queue
+                  WHERE n.abilities <> ''
+                    AND (q.paused OR v_any IS NOT NULL AND NOT EXISTS (
+                            SELECT FROM windlass.worker_life l JOIN windlass.worker w ON w.id = l.id
+                             WHERE l.alive AND (w.queues = '{}' OR n.queue = ANY (w.queues))
+                               AND string_to_array(n.abilities, ',') <@ w.abilities)));
 END $$;
 
 -- Takes jobs that hold a pass of the gate out of the lanes of queues that nobody serves, so that others get
@@ -347,18 +356,19 @@ END $$;
 -- Callers: admit_gate, where the gate is full. May call: worker. Lock: the gate's, held by the caller; the
 -- lanes and the rows it moves, without waiting; ACCESS SHARE on claim, as in finish.
 -- In the log their attempts end as `held`, claimed ahead by worker 0 [rule 13].
-CREATE OR REPLACE FUNCTION windlass.hold_unserved(p_gate text, p_queues text[]) RETURNS int
+CREATE OR REPLACE FUNCTION windlass.hold_unserved(p_gate text, p_places text[]) RETURNS int
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     j      record;
     v_done int := 0;
 BEGIN
     LOCK TABLE windlass.claim IN ACCESS SHARE MODE;
-    FOR j IN SELECT p.job, l.ready, n.queue, n.priority
+    FOR j IN SELECT p.job, l.ready, n.queue, n.priority,
+                    windlass.place_of(n.queue, n.abilities) AS place
                FROM (SELECT x.job FROM windlass.pass x WHERE x.gate = p_gate LIMIT 100) AS p
               CROSS JOIN LATERAL windlass.locate(p.job) AS l
                JOIN windlass.lane n ON n.id = (l.ready).lane
-              WHERE l.claim IS NULL AND n.queue = ANY (p_queues) LOOP
+              WHERE l.claim IS NULL AND windlass.place_of(n.queue, n.abilities) = ANY (p_places) LOOP
         CONTINUE WHEN NOT pg_try_advisory_xact_lock(windlass.lock_space(), (j.ready).lane);
         CONTINUE WHEN windlass.take_ahead((j.ready).lane, ARRAY[(j.ready).seq], 'held') = '{}';
         PERFORM windlass.drop_passes(ARRAY[j.job], 'slots', false);
@@ -366,15 +376,17 @@ BEGIN
                                    payload, options)
         VALUES (j.job, (j.ready).offered_at, windlass.enqueued_of(j.ready), j.queue, j.priority,
                 (j.ready).attempt,
-                (j.ready).deaths, 'shut:' || j.queue, (j.ready).task, (j.ready).payload, (j.ready).options);
+                (j.ready).deaths, 'shut:' || j.place, (j.ready).task, (j.ready).payload, (j.ready).options);
         v_done := v_done + 1;
     END LOOP;
     -- Jobs that wait for the turn of their fair key have the pass, too.
-    FOR j IN SELECT h.id, h.queue FROM windlass.pass p JOIN windlass.held h ON h.id = p.job
-              WHERE p.gate = p_gate AND h.gate IS NULL AND h.queue = ANY (p_queues) LIMIT 100
+    FOR j IN SELECT h.id, windlass.place_of(h.queue, windlass.abilities_of(h.options)) AS place
+               FROM windlass.pass p JOIN windlass.held h ON h.id = p.job
+              WHERE p.gate = p_gate AND h.gate IS NULL
+                AND windlass.place_of(h.queue, windlass.abilities_of(h.options)) = ANY (p_places) LIMIT 100
                 FOR UPDATE OF h SKIP LOCKED LOOP
         PERFORM windlass.drop_passes(ARRAY[j.id], 'slots', false);
-        UPDATE windlass.held h SET gate = 'shut:' || j.queue, fair_key = NULL WHERE h.id = j.id;
+        UPDATE windlass.held h SET gate = 'shut:' || j.place, fair_key = NULL WHERE h.id = j.id;
         v_done := v_done + 1;
     END LOOP;
     RETURN v_done;

@@ -16,8 +16,10 @@ BEGIN
     SELECT * INTO a FROM windlass.admit_through(p_gates, p_limit, p_wait);
     PERFORM windlass.offer_held(a.outs);
     RETURN cardinality(a.outs)
-         + coalesce((SELECT sum(windlass.admit_ring(r.queue, r.priority, p_limit))
-                       FROM (SELECT DISTINCT u.queue, u.priority FROM unnest(a.rings) AS u) AS r), 0);
+         + coalesce((SELECT sum(windlass.admit_ring(r.queue, r.priority, p_limit, 0, r.abilities))
+                       FROM (SELECT DISTINCT u.queue, u.priority,
+                                    windlass.abilities_of(u.options) AS abilities
+                               FROM unnest(a.rings) AS u) AS r), 0);
 END $$;
 
 -- Lets jobs through gates, each gate and then those behind it. Those that have passed their last one, and are
@@ -121,8 +123,9 @@ BEGIN
     ELSE
         handed := windlass.hand_over(p_worker, a.outs, p_queues, p_rooms, p_tokens, p_runs, p_limit);
     END IF;
-    PERFORM windlass.admit_ring(r.queue, r.priority, p_limit)
-       FROM (SELECT DISTINCT u.queue, u.priority FROM unnest(a.rings) AS u) AS r;
+    PERFORM windlass.admit_ring(r.queue, r.priority, p_limit, 0, r.abilities)
+       FROM (SELECT DISTINCT u.queue, u.priority, windlass.abilities_of(u.options) AS abilities
+               FROM unnest(a.rings) AS u) AS r;
 END $$;
 
 -- Lets the first jobs of many waiting lists through at once, as admit_gate does it one by one: those lists in
@@ -158,7 +161,7 @@ BEGIN
         PERFORM windlass.count_running(substr(g, 6)) FROM unnest(p_gates) AS g;
     END IF;
     IF p_kind <> 'order' THEN
-        v_shut := windlass.unserved_queues();
+        v_shut := windlass.unserved_places();
     END IF;
     -- One more than may go is looked at: where that one has another limit, it might go as well.
     WITH list AS MATERIALIZED (
@@ -182,8 +185,10 @@ BEGIN
             SELECT array_agg(x.id) AS ids, min(x.lane) AS low, max(x.lane) AS high,
                    bool_or(x.options::text ~ v_more) AS onward,
                    bool_or(windlass.limit_of(p_kind, x.options, t.concurrency, t.key_concurrency)
-                           IS DISTINCT FROM l.most OR x.queue = ANY (v_shut)) AS differ
-              FROM (SELECT y.id, y.task, y.options, y.queue, y.priority || ':' || y.queue AS lane
+                           IS DISTINCT FROM l.most OR substr(x.lane, 3) = ANY (v_shut)) AS differ
+              FROM (SELECT y.id, y.task, y.options, y.queue,
+                           y.priority || ':' || windlass.place_of(y.queue,
+                                                                  windlass.abilities_of(y.options)) AS lane
                       FROM windlass.held y WHERE y.gate = l.gate AND y.turn >= l.since ORDER BY y.turn
                      LIMIT greatest(least(l.room, p_limit), 0) + 1) AS x
               LEFT JOIN windlass.task_setting t ON t.name = x.task) AS f)
@@ -204,10 +209,13 @@ BEGIN
           WHERE v_noted.gates IS NOT NULL;
         RETURN;
     END IF;
-    IF (CASE WHEN j.low = j.high THEN windlass.lane_for(substr(j.low, 3), left(j.low, 1)::smallint) IS NULL
-            ELSE EXISTS (SELECT FROM (SELECT DISTINCT h.queue, h.priority FROM windlass.held h
-                                       WHERE h.id = ANY (v_ids) OFFSET 0) AS l
-                          WHERE windlass.lane_for(l.queue, l.priority) IS NULL) END) THEN
+    IF (CASE WHEN j.low = j.high
+             THEN windlass.lane_for(split_part(substr(j.low, 3), ' ', 1), left(j.low, 1)::smallint,
+                                    split_part(j.low, ' ', 2)) IS NULL
+             ELSE EXISTS (SELECT FROM (SELECT DISTINCT h.queue, h.priority,
+                                              windlass.abilities_of(h.options) AS abilities
+                                         FROM windlass.held h WHERE h.id = ANY (v_ids) OFFSET 0) AS l
+                           WHERE windlass.lane_for(l.queue, l.priority, l.abilities) IS NULL) END) THEN
         rest := p_gates;
         PERFORM windlass.start_lists('{}', v_noted.gates, v_noted.turns, v_noted.seen, v_base)
           WHERE v_noted.gates IS NOT NULL;
@@ -323,6 +331,7 @@ DECLARE
     v_shut  text[] := '{}';
     v_busy  text[] := '{}';  -- lanes that were waited for in vain
     v_lane  text;
+    v_place text;
     v_taken bigint;
     v_next  text;
     v_locked boolean := false;
@@ -343,7 +352,7 @@ BEGIN
     v_taken := CASE WHEN v_kind = 'budget' THEN windlass.promised_tokens(p_gate)
                     ELSE windlass.places_taken(p_gate) END;
     IF v_kind IN ('key', 'task') THEN
-        v_shut := windlass.unserved_queues();
+        v_shut := windlass.unserved_places();
     END IF;
     IF v_kind = 'budget' THEN
         SELECT b.burst INTO v_burst FROM windlass.budget b
@@ -369,11 +378,12 @@ BEGIN
             v_text := h.options::text;
             v_limit := windlass.gate_limit(v_kind, h.task, h.options);
         END IF;
-        IF h.queue = ANY (v_shut) AND n < p_limit THEN
+        v_place := windlass.place_of(h.queue, windlass.abilities_of(h.options));
+        IF v_place = ANY (v_shut) AND n < p_limit THEN
             -- No worker would run it: it gives up its slots and waits for its queue. See admit_unserved.
             PERFORM FROM windlass.held x WHERE x.id = h.id AND x.gate = p_gate FOR UPDATE SKIP LOCKED;
             IF FOUND THEN
-                UPDATE windlass.held x SET gate = 'shut:' || h.queue WHERE x.id = h.id;
+                UPDATE windlass.held x SET gate = 'shut:' || v_place WHERE x.id = h.id;
                 PERFORM windlass.drop_passes(ARRAY[h.id], 'slots', true);
                 n := n + 1;
             END IF;
@@ -387,8 +397,9 @@ BEGIN
             INSERT INTO windlass.changed_gate (gate) VALUES (p_gate);
             EXIT;
         END IF;
-        v_lane := h.queue || '/' || h.priority;
-        IF v_lane <> ALL (v_busy) AND windlass.try_lane(h.queue, h.priority) IS NULL THEN
+        v_lane := h.priority || ':' || v_place;
+        IF v_lane <> ALL (v_busy)
+           AND windlass.try_lane(h.queue, h.priority, windlass.abilities_of(h.options)) IS NULL THEN
             v_busy := v_busy || v_lane;
         END IF;
         PERFORM FROM windlass.held x WHERE x.id = h.id AND x.gate = p_gate AND v_lane <> ALL (v_busy)
@@ -478,7 +489,7 @@ BEGIN
     outs := '{}';
     rings := '{}';
     DELETE FROM windlass.changed_gate s WHERE s.gate = p_gate;
-    IF substr(p_gate, 6) = ANY (windlass.unserved_queues()) THEN
+    IF substr(p_gate, 6) = ANY (windlass.unserved_places()) THEN
         RETURN;
     END IF;
     FOR h IN SELECT * FROM windlass.held x WHERE x.gate = p_gate ORDER BY x.turn LIMIT p_limit
@@ -570,18 +581,19 @@ BEGIN
     IF NOT EXISTS (SELECT FROM windlass.held h WHERE h.fair_key IS NOT NULL) THEN
         RETURN 0;
     END IF;
-    FOR l IN SELECT q.name, n.priority
-               FROM windlass.queue q CROSS JOIN LATERAL (SELECT DISTINCT priority FROM windlass.lane
-                                                          WHERE queue = q.name) AS n
+    FOR l IN SELECT n.queue, n.priority, n.abilities
+               FROM windlass.queue q CROSS JOIN LATERAL (SELECT * FROM windlass.lane x
+                                                          WHERE x.queue = q.name OFFSET 0) AS n
               WHERE EXISTS (SELECT FROM windlass.held h WHERE h.queue = q.name AND h.priority = n.priority
+                               AND windlass.abilities_of(h.options) = n.abilities
                                AND h.fair_key IS NOT NULL OFFSET 0) LOOP
-        v_total := v_total + windlass.admit_ring(l.name, l.priority, p_limit - v_total);
+        v_total := v_total + windlass.admit_ring(l.queue, l.priority, p_limit - v_total, 0, l.abilities);
     END LOOP;
     RETURN v_total;
 END $$;
 
--- Admits held jobs of one queue and priority into their lane while that has room, one of each fair key in
--- turn, up to p_limit [C3]. Returns how many.
+-- Admits held jobs of one ring, that of a queue, priority and abilities, into their lane while that has room,
+-- one of each fair key in turn, up to p_limit [C3]. Returns how many.
 -- Callers: admit, admit_gates, admit_freed, the store after an enqueue and after a claim. May call: worker.
 -- Lock: the ring's row, without waiting; then those of try_lane, of ring_step and of offer. The ring is
 -- walked in the order of the keys, from the one served last: a key with a million jobs gets one turn like
@@ -589,12 +601,13 @@ END $$;
 -- p_wanted: how many a claimer could take at once. The lane has room for as many, up to five windows: they
 -- are claimed before they could be in anybody's way.
 CREATE OR REPLACE FUNCTION windlass.admit_ring(
-    p_queue text, p_priority smallint, p_limit int, p_wanted int DEFAULT 0) RETURNS int
+    p_queue text, p_priority smallint, p_limit int, p_wanted int DEFAULT 0, p_abilities text DEFAULT '')
+RETURNS int
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
 DECLARE
-    v_lane int := windlass.try_lane(p_queue, p_priority);
+    v_lane int := windlass.try_lane(p_queue, p_priority, p_abilities);
     v_ring text;
     v_next windlass.held[];
     v_rows windlass.held[] := '{}';
@@ -605,9 +618,10 @@ BEGIN
     IF v_lane IS NULL THEN
         RETURN 0;
     END IF;
-    INSERT INTO windlass.ring (queue, priority, key) VALUES (p_queue, p_priority, '') ON CONFLICT DO NOTHING;
-    SELECT key INTO v_ring FROM windlass.ring WHERE queue = p_queue AND priority = p_priority
-       FOR UPDATE SKIP LOCKED;
+    INSERT INTO windlass.ring (queue, priority, abilities, key) VALUES (p_queue, p_priority, p_abilities, '')
+        ON CONFLICT DO NOTHING;
+    SELECT key INTO v_ring FROM windlass.ring
+     WHERE queue = p_queue AND priority = p_priority AND abilities = p_abilities FOR UPDATE SKIP LOCKED;
     IF NOT FOUND THEN
         RETURN 0;
     END IF;
@@ -619,7 +633,7 @@ BEGIN
     END IF;
     -- Where some keys have few jobs, the rest of the room is for the others, in another step.
     WHILE v_room > 0 LOOP
-        v_next := windlass.ring_step(p_queue, p_priority, v_ring, v_room::int);
+        v_next := windlass.ring_step(p_queue, p_priority, p_abilities, v_ring, v_room::int);
         EXIT WHEN v_next IS NULL;
         v_rows := v_rows || v_next;
         v_room := v_room - cardinality(v_next);
@@ -627,7 +641,8 @@ BEGIN
     END LOOP;
     IF cardinality(v_rows) > 0 THEN
         PERFORM windlass.offer_held(v_rows);
-        UPDATE windlass.ring SET key = v_ring WHERE queue = p_queue AND priority = p_priority;
+        UPDATE windlass.ring SET key = v_ring
+         WHERE queue = p_queue AND priority = p_priority AND abilities = p_abilities;
     END IF;
     RETURN cardinality(v_rows);
 END $$;
@@ -638,7 +653,7 @@ END $$;
 -- Callers: admit_ring. May call: worker. Lock: the rows it takes; locked ones are passed.
 -- One index probe finds each key, however many jobs it has.
 CREATE OR REPLACE FUNCTION windlass.ring_step(
-    p_queue text, p_priority smallint, p_key text, p_limit int) RETURNS windlass.held[]
+    p_queue text, p_priority smallint, p_abilities text, p_key text, p_limit int) RETURNS windlass.held[]
 LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET plan_cache_mode = force_generic_plan SET jit = off AS $$
@@ -649,13 +664,15 @@ BEGIN
     v_keys := ARRAY(
         WITH RECURSIVE keys (key, n) AS (
             (SELECT h.fair_key, 1 FROM windlass.held h
-              WHERE h.queue = p_queue AND h.priority = p_priority AND h.fair_key > p_key
+              WHERE h.queue = p_queue AND h.priority = p_priority
+                AND windlass.abilities_of(h.options) = p_abilities AND h.fair_key > p_key
               ORDER BY h.fair_key, h.turn LIMIT 1)
              UNION ALL
             SELECT x.fair_key, k.n + 1
               FROM keys k CROSS JOIN LATERAL (
                 SELECT h.fair_key FROM windlass.held h
-                 WHERE h.queue = p_queue AND h.priority = p_priority AND h.fair_key > k.key
+                 WHERE h.queue = p_queue AND h.priority = p_priority
+                   AND windlass.abilities_of(h.options) = p_abilities AND h.fair_key > k.key
                  ORDER BY h.fair_key, h.turn LIMIT 1) AS x
              WHERE k.n < p_limit)
         SELECT k.key FROM keys k);
@@ -663,13 +680,15 @@ BEGIN
         v_keys := v_keys || ARRAY(
             WITH RECURSIVE keys (key, n) AS (
                 (SELECT h.fair_key, cardinality(v_keys) + 1 FROM windlass.held h
-                  WHERE h.queue = p_queue AND h.priority = p_priority AND h.fair_key <= p_key
+                  WHERE h.queue = p_queue AND h.priority = p_priority
+                    AND windlass.abilities_of(h.options) = p_abilities AND h.fair_key <= p_key
                   ORDER BY h.fair_key, h.turn LIMIT 1)
                  UNION ALL
                 SELECT x.fair_key, k.n + 1
                   FROM keys k CROSS JOIN LATERAL (
                     SELECT h.fair_key FROM windlass.held h
-                     WHERE h.queue = p_queue AND h.priority = p_priority AND h.fair_key > k.key
+                     WHERE h.queue = p_queue AND h.priority = p_priority
+                       AND windlass.abilities_of(h.options) = p_abilities AND h.fair_key > k.key
                        AND h.fair_key <= p_key
                      ORDER BY h.fair_key, h.turn LIMIT 1) AS x
                  WHERE k.n < p_limit)
@@ -684,7 +703,8 @@ BEGIN
              CROSS JOIN LATERAL (
                 SELECT y.held, row_number() OVER (ORDER BY (y.held).turn) AS no
                   FROM (SELECT h AS held FROM windlass.held h
-                         WHERE h.queue = p_queue AND h.priority = p_priority AND h.fair_key = k.key
+                         WHERE h.queue = p_queue AND h.priority = p_priority
+                           AND windlass.abilities_of(h.options) = p_abilities AND h.fair_key = k.key
                          ORDER BY h.turn LIMIT (p_limit - 1) / cardinality(v_keys) + 1
                            FOR UPDATE SKIP LOCKED) AS y) AS x
              ORDER BY x.no, k.i LIMIT p_limit) AS j;
@@ -703,7 +723,8 @@ DECLARE
     g record;
 BEGIN
     FOR g IN
-        SELECT u.queue, u.priority, count(*)::int AS n, array_agg(u.task ORDER BY u.i) AS tasks,
+        SELECT u.queue, u.priority, windlass.abilities_of(u.options) AS abilities, count(*)::int AS n,
+               array_agg(u.task ORDER BY u.i) AS tasks,
                array_agg(u.payload::text ORDER BY u.i) AS payloads,
                array_agg(u.options::text ORDER BY u.i) AS options, array_agg(u.id ORDER BY u.i) AS ids,
                array_agg(u.attempt ORDER BY u.i) AS attempts, array_agg(u.deaths ORDER BY u.i) AS deaths,
@@ -711,9 +732,9 @@ BEGIN
           FROM unnest(p_rows) WITH ORDINALITY
             AS u (id, turn, since, enqueued_at, priority, attempt, deaths, queue, fair_key, task, payload,
                   options, gate, need, i)
-         GROUP BY u.queue, u.priority ORDER BY u.queue
+         GROUP BY u.queue, u.priority, windlass.abilities_of(u.options) ORDER BY u.queue
     LOOP
-        PERFORM windlass.offer(windlass.ensure_lane(g.queue, g.priority), g.n, g.tasks, g.payloads, g.options,
-                               g.ids, g.attempts, g.deaths, g.enqueued, g.since);
+        PERFORM windlass.offer(windlass.ensure_lane(g.queue, g.priority, g.abilities), g.n, g.tasks,
+                               g.payloads, g.options, g.ids, g.attempts, g.deaths, g.enqueued, g.since);
     END LOOP;
 END $$;

@@ -83,6 +83,7 @@ BEGIN
             SELECT y.tid, row_number() OVER w AS no, bool_and(y.fits) OVER w AS fits
               FROM (SELECT z.tid, z.turn,
                            z.deaths = 0 AND z.free AND z.queue = p_lane.queue AND z.priority = p_lane.priority
+                           AND windlass.abilities_of(z.options) = p_lane.abilities
                            AND CASE WHEN z.task = l.task AND z.options::text = l.options THEN true
                                ELSE z.task <> ALL (p_tokens) AND coalesce(z.options::text !~ l.more, true)
                                     AND windlass.has_limit(l.kind, z.task, z.options, h.most) END AS fits

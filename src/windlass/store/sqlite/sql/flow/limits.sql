@@ -16,7 +16,10 @@ WHERE max_depth IS NOT NULL OR shed_depth IS NOT NULL OR shed_wait IS NOT NULL O
 SELECT name, paused FROM windlass_queue;
 
 -- :served
-SELECT queues FROM windlass_worker WHERE alive;
+SELECT queues, abilities FROM windlass_worker WHERE alive;
+
+-- :places  of lanes whose jobs need something
+SELECT DISTINCT queue || ' ' || needs FROM windlass_lane WHERE needs <> '';
 
 -- ── gates and passes ───────────────────────────────────────────────────────────────────────────────────────
 
