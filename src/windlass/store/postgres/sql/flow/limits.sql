@@ -473,35 +473,44 @@ END $$;
 -- Moves the marks of ordering keys by p_by, once for each time that a gate is named [F6]; 0 only notes that a
 -- job has ended. Other gates have none.
 -- Callers: admit_lists, admit_gate, add_followers, put_back, drop_passes, import_turn. May call: worker.
--- Lock: the rows of the keys. Only one transaction at a time writes that of a key: who holds its gate while
--- nobody has the turn, or who has it.
+-- Lock: the rows of the keys. Who adds the first row of a key holds its gate. Later mostly one transaction at a
+-- time writes it, who has the turn, but not always: the first of a run that waits to be tried again may be
+-- cancelled while the others are put back, and jobs are imported whenever. So only who has removed the row
+-- writes the next one; who comes second moves what the first has left.
 CREATE OR REPLACE FUNCTION windlass.move_marks(p_gates text[], p_by int) RETURNS void
 LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
+DECLARE
+    v_gates text[] := p_gates;
+    v_lost  text[];
 BEGIN
-    IF p_gates IS NULL OR array_to_string(p_gates, ' ') NOT LIKE '%order:%' THEN
-        RETURN;
-    END IF;
-    WITH asked AS MATERIALIZED (
-        SELECT k.queue, k.key, k.n, o.tid, o.position, o.at
-          FROM (SELECT substr(g, 7, strpos(g, '/') - 7) AS queue,
-                       substr(g, strpos(g, '/') + 1) COLLATE "C" AS key, count(*) AS n
-                  FROM unnest(p_gates) AS g WHERE g LIKE 'order:%' GROUP BY 1, 2) AS k
-          LEFT JOIN LATERAL (SELECT m.ctid AS tid, m.position, m.at FROM windlass.order_mark m
-                              WHERE m.queue = k.queue AND m.key = k.key ORDER BY m.no DESC LIMIT 1) AS o
-            ON true),
-    gone AS (DELETE FROM windlass.order_mark m WHERE m.ctid = ANY (ARRAY(SELECT a.tid FROM asked a))
-             RETURNING m.queue, m.key, m.position),
-    moved AS (
-        SELECT a.queue, a.key, coalesce(a.position, 0) + p_by * a.n AS position,
-               coalesce(a.at, windlass.now()) AS at
-          FROM asked a WHERE p_by <> 0 AND (a.tid IS NOT NULL OR p_by > 0)
-         UNION ALL
-        -- Somebody else may have replaced the row, and noted an end as well.
-        SELECT g.queue, g.key, g.position, windlass.now() FROM gone g WHERE p_by = 0)
-    INSERT INTO windlass.order_mark (queue, key, position, at)
-    SELECT m.queue, m.key, m.position, m.at FROM moved m;
+    WHILE array_to_string(v_gates, ' ') LIKE '%order:%' LOOP
+        WITH asked AS MATERIALIZED (
+            SELECT k.queue, k.key, k.n, o.tid
+              FROM (SELECT substr(g, 7, strpos(g, '/') - 7) AS queue,
+                           substr(g, strpos(g, '/') + 1) COLLATE "C" AS key, count(*) AS n
+                      FROM unnest(v_gates) AS g WHERE g LIKE 'order:%' GROUP BY 1, 2) AS k
+              LEFT JOIN LATERAL (SELECT m.ctid AS tid FROM windlass.order_mark m
+                                  WHERE m.queue = k.queue AND m.key = k.key ORDER BY m.no DESC LIMIT 1) AS o
+                ON true
+             WHERE o.tid IS NOT NULL OR p_by > 0),
+        gone AS (DELETE FROM windlass.order_mark m USING asked a WHERE m.ctid = a.tid
+                 RETURNING m.queue, m.key, m.position + p_by * a.n AS position,
+                           CASE WHEN p_by = 0 THEN windlass.now() ELSE m.at END AS at),
+        moved AS (
+            INSERT INTO windlass.order_mark (queue, key, position, at)
+            SELECT g.queue, g.key, g.position, g.at FROM gone g
+             UNION ALL
+            SELECT a.queue, a.key, p_by * a.n, windlass.now() FROM asked a WHERE a.tid IS NULL
+            RETURNING queue, key)
+        SELECT CASE WHEN (SELECT count(*) FROM moved) < (SELECT count(*) FROM asked)
+               THEN ARRAY(SELECT 'order:' || a.queue || '/' || a.key FROM asked a
+                           WHERE (a.queue, a.key) NOT IN (SELECT m.queue, m.key FROM moved m)) END INTO v_lost;
+        -- Who replaced it meanwhile has noted an end as well, or more.
+        EXIT WHEN v_lost IS NULL OR p_by = 0;
+        v_gates := ARRAY(SELECT g FROM unnest(v_gates) AS g WHERE g = ANY (v_lost));
+    END LOOP;
 END $$;
 
 -- The names of up to p_n gates with a waiting list, from p_low on and below p_high, those after p_after: one
