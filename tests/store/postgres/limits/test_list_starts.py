@@ -134,6 +134,22 @@ async def test_under_a_snapshot_a_long_list_costs_what_a_short_one_does(runs: Ru
     assert after <= 2 * before + 100
 
 
+async def test_serializable_producers_of_a_long_list_do_not_fail_each_other(runs: Runs) -> None:
+    """[E1] Neither reads what the other has noted, nor where the other's job joins."""
+    kind = "concurrency_key"
+    one, two = await runs.base.sessions(2)
+    await live(runs, kind)
+    await runs.enqueue(2000, **runs.options(kind))
+    assert await runs.base.look.value(START, runs.gate(kind)) is not None
+    for session in (one, two):
+        await session.begin("serializable")
+        await session.value("SELECT count(*) FROM windlass.queue")
+    for session in (one, two):
+        await insert(session, runs, kind)
+    await one.commit()
+    await two.commit()
+
+
 async def test_a_copy_begins_its_lists_anew(runs: Runs) -> None:
     """[rule 15] Its transactions have other numbers, so what was noted before one of them says nothing."""
     await live(runs, "concurrency_key")
