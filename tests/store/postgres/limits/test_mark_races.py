@@ -80,9 +80,7 @@ async def test_one_has_its_turn_while_another_is_imported(runs: Runs) -> None:
     await two.enqueue(ordering_key=base.queue)
     await one.begin()
     await imported(one, base, "1")
-    look = asyncio.create_task(
-        two.value("SELECT windlass.admit_gates($1, 10)", [runs.gate("ordering_key")])
-    )
+    look = asyncio.create_task(two.value("SELECT windlass.admit_gates($1, 10)", [runs.gate("ordering_key")]))
     await base.blocked(two)
     await one.commit()
     assert await look == 1
