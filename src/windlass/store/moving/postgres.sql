@@ -197,14 +197,21 @@ BEGIN
 END $$;
 
 -- Gives a job the turn of its ordering key, which it had where it comes from [F6].
--- Callers: import_rows, import_parent. May call: worker. Lock: none.
+-- Callers: import_rows, import_parent. May call: worker. Lock: the row of the key's mark; where the key has
+-- none yet, its gate, so that nobody else adds one.
 CREATE OR REPLACE FUNCTION windlass.import_turn(p_job bigint, p_queue text, p_key text) RETURNS void
-LANGUAGE sql AS $$
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_gate text := 'order:' || p_queue || '/' || p_key;
+BEGIN
     INSERT INTO windlass.pass (gate, job, need, turn, enqueued_at, at, run)
-    VALUES ('order:' || p_queue || '/' || p_key, p_job, 1, nextval('windlass.held_turn'), windlass.now(),
-            windlass.now(), NULL);
-    SELECT windlass.move_marks(ARRAY['order:' || p_queue || '/' || p_key], 1);
-$$;
+    VALUES (v_gate, p_job, 1, nextval('windlass.held_turn'), windlass.now(), windlass.now(), NULL);
+    IF NOT EXISTS (SELECT FROM windlass.order_mark m WHERE m.queue = p_queue AND m.key = p_key) THEN
+        PERFORM pg_advisory_xact_lock(('windlass.held'::regclass::oid::bigint - 2147483648)::int,
+                                      hashtext(v_gate));
+    END IF;
+    PERFORM windlass.move_marks(ARRAY[v_gate], 1);
+END $$;
 
 -- Keeps what a job has saved where it comes from.
 -- Callers: import_rows, import_parent. May call: worker. Lock: none.

@@ -3,12 +3,14 @@ is overlooked [rule 14] [F3] [F6] [S2]."""
 
 import asyncio
 import json
+import re
 
 import pytest
 
 from tests.stock import BOTH
 from tests.store.postgres.kit import Base, Session
 from tests.store.postgres.limits.test_runs import KINDS, OVERLOOKED, Runs, numbers, runs
+from tests.store.postgres.plans import explained, plans
 
 __all__ = ["runs"]
 
@@ -132,6 +134,48 @@ async def test_under_a_snapshot_a_long_list_costs_what_a_short_one_does(runs: Ru
     after = min([await one_more() for _ in range(3)])
     await pinned.rollback()
     assert after <= 2 * before + 100
+
+
+async def test_notes_of_other_gates_are_not_read(alone: Base) -> None:
+    """[rule 8] Where there were none when the statistics were taken, two indexes look the same."""
+    await alone.lane()
+    runs = Runs(alone, await alone.store(), await alone.worker())
+    gate = runs.gate("concurrency_key")
+    await live(runs, "concurrency_key")
+    await runs.store.promote()
+    assert await alone.look.value("SELECT count(*) FROM windlass.changed_gate") == 0
+    await alone.look.run("ANALYZE windlass.changed_gate")
+    session, other = await alone.sessions(2)
+    await explained(session)
+    await other.begin()
+    await other.run("SELECT pg_current_xact_id()")
+    options = [json.dumps({"concurrency_key": f"{alone.queue}.{n}"}) for n in range(1000)]
+    await alone.look.run(
+        "SELECT windlass.enqueue_many($1, 2::smallint, '{t}', array_fill('{}'::text, ARRAY[1000]), $2)",
+        alone.queue,
+        options,
+    )
+    await session.enqueue(concurrency_key=alone.queue)
+    async with plans(session) as found:
+        assert await session.value("SELECT windlass.admit_gates($1, 10)", [gate]) == 1
+    await other.rollback()
+    assert [s for s in found.scans(re.compile("changed_gate")) if s.touched > 10] == []
+
+
+async def test_serializable_producers_of_a_long_list_do_not_fail_each_other(runs: Runs) -> None:
+    """[E1] Neither reads what the other has noted, nor where the other's job joins."""
+    kind = "concurrency_key"
+    one, two = await runs.base.sessions(2)
+    await live(runs, kind)
+    await runs.enqueue(2000, **runs.options(kind))
+    assert await runs.base.look.value(START, runs.gate(kind)) is not None
+    for session in (one, two):
+        await session.begin("serializable")
+        await session.value("SELECT count(*) FROM windlass.queue")
+    for session in (one, two):
+        await insert(session, runs, kind)
+    await one.commit()
+    await two.commit()
 
 
 async def test_a_copy_begins_its_lists_anew(runs: Runs) -> None:

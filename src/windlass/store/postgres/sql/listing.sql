@@ -398,7 +398,7 @@ BEGIN
            l.n + p.n, date_part('epoch', windlass.now() - least(l.oldest, p.oldest))
       FROM (SELECT x.key COLLATE "C" AS key FROM keys x ORDER BY 1 LIMIT p_limit) AS k
       LEFT JOIN LATERAL (SELECT x.position, x.at FROM windlass.order_mark x
-                          WHERE x.queue = p_queue AND x.key = k.key LIMIT 1) AS m
+                          WHERE x.queue = p_queue AND x.key = k.key ORDER BY x.no DESC LIMIT 1) AS m
         ON true
      CROSS JOIN LATERAL (SELECT count(*) AS n, min(y.enqueued_at) AS oldest
                            FROM (SELECT h.enqueued_at FROM windlass.held h

@@ -405,10 +405,14 @@ CREATE OR REPLACE FUNCTION windlass.mark_gates_changed(
     p_gates text[], p_call boolean DEFAULT NULL, p_turn bigint DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 BEGIN
+    -- Without a look at what others have noted: a needless call does no harm, and producers whose transactions
+    -- are SERIALIZABLE would fail each other.
     IF coalesce(p_call, EXISTS (SELECT FROM unnest(p_gates) AS g
-                                 WHERE NOT EXISTS (SELECT FROM windlass.list_from(g) AS s
-                                                    CROSS JOIN windlass.held h
-                                                    WHERE h.gate = g AND h.turn >= s.turn OFFSET 0))) THEN
+                                 WHERE NOT EXISTS (SELECT FROM windlass.held h
+                                                    WHERE h.gate = g AND h.turn >= coalesce((
+                                                        SELECT s.turn FROM windlass.list_start s
+                                                         WHERE s.gate = g ORDER BY s.no DESC LIMIT 1), 0)
+                                                   OFFSET 0))) THEN
         PERFORM windlass.wake('+');
     END IF;
     INSERT INTO windlass.changed_gate (gate, turn)
@@ -420,14 +424,16 @@ END $$;
 
 -- The turn from which on a gate's waiting list is to be read: nobody who is visible waits below it.
 -- Callers: add_followers, admit_gate, admit_lists, admit_through, claim_gated, drop_passes,
--- enqueue_straight, mark_gates_changed. May call: worker. Lock: none. It is inlined into the statement that
+-- enqueue_straight. May call: worker. Lock: none. It is inlined into the statement that
 -- reads the list, so that both see one moment.
 -- Whoever joins at a lower turn leaves a note of it in the same transaction: one that commits late, and one
 -- that goes back to its place. A note is removed together with a new start, if it is below the old one.
+-- Gate and transaction are compared as one, here and wherever notes of a gate are read: while there are mostly
+-- none, the index by transaction looks as good to the planner, and would read those of all gates [rule 8].
 CREATE OR REPLACE FUNCTION windlass.list_from(p_gate text) RETURNS TABLE (turn bigint)
 LANGUAGE sql STABLE AS $$
     SELECT coalesce((SELECT least(s.turn, (SELECT min(c.turn) FROM windlass.changed_gate c
-                                            WHERE c.gate = p_gate AND c.xid >= s.seen))
+                                            WHERE c.gate = p_gate AND (c.gate, c.xid) >= (p_gate, s.seen)))
                        FROM windlass.list_start s WHERE s.gate = p_gate ORDER BY s.no DESC LIMIT 1), 0)
 $$;
 
@@ -441,15 +447,16 @@ LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
 BEGIN
-    WITH gone AS (
-        DELETE FROM windlass.changed_gate c
-         USING (SELECT u.gate, coalesce(l.seen, '0') AS seen, coalesce(l.turn, 0) AS start
-                  FROM unnest(p_gates) AS u (gate)
-                  LEFT JOIN LATERAL (SELECT s.seen, s.turn FROM windlass.list_start s
-                                      WHERE s.gate = u.gate ORDER BY s.no DESC LIMIT 1) AS l ON true
-                OFFSET 0) AS g
-         WHERE c.gate = g.gate AND c.xid >= g.seen
-        RETURNING c.gate, c.turn, g.start)
+    WITH noted AS MATERIALIZED (
+        SELECT n.tid, coalesce(l.turn, 0) AS start
+          FROM unnest(p_gates) AS u (gate)
+          LEFT JOIN LATERAL (SELECT s.seen, s.turn FROM windlass.list_start s
+                              WHERE s.gate = u.gate ORDER BY s.no DESC LIMIT 1) AS l ON true
+         CROSS JOIN LATERAL (SELECT x.ctid AS tid FROM windlass.changed_gate x
+                              WHERE x.gate = u.gate
+                                AND (x.gate, x.xid) >= (u.gate, coalesce(l.seen, '0')) OFFSET 0) AS n),
+    gone AS (DELETE FROM windlass.changed_gate c USING noted n WHERE c.ctid = n.tid
+             RETURNING c.gate, c.turn, n.start)
     SELECT pg_snapshot_xmin(pg_current_snapshot()), array_agg(x.gate), array_agg(x.turn)
       INTO seen, gates, turns
       FROM (SELECT g.gate, min(g.turn) AS turn FROM gone g WHERE g.turn < g.start GROUP BY g.gate) AS x;
@@ -485,35 +492,44 @@ END $$;
 -- Moves the marks of ordering keys by p_by, once for each time that a gate is named [F6]; 0 only notes that a
 -- job has ended. Other gates have none.
 -- Callers: admit_lists, admit_gate, add_followers, put_back, drop_passes, import_turn. May call: worker.
--- Lock: the rows of the keys. Only one transaction at a time writes that of a key: who holds its gate while
--- nobody has the turn, or who has it.
+-- Lock: the rows of the keys. Who adds the first row of a key holds its gate. Later mostly one transaction at a
+-- time writes it, who has the turn, but not always: the first of a run that waits to be tried again may be
+-- cancelled while the others are put back, and jobs are imported whenever. So only who has removed the row
+-- writes the next one; who comes second moves what the first has left.
 CREATE OR REPLACE FUNCTION windlass.move_marks(p_gates text[], p_by int) RETURNS void
 LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
+DECLARE
+    v_gates text[] := p_gates;
+    v_lost  text[];
 BEGIN
-    IF p_gates IS NULL OR array_to_string(p_gates, ' ') NOT LIKE '%order:%' THEN
-        RETURN;
-    END IF;
-    WITH asked AS MATERIALIZED (
-        SELECT k.queue, k.key, k.n, o.tid, o.position, o.at
-          FROM (SELECT substr(g, 7, strpos(g, '/') - 7) AS queue,
-                       substr(g, strpos(g, '/') + 1) COLLATE "C" AS key, count(*) AS n
-                  FROM unnest(p_gates) AS g WHERE g LIKE 'order:%' GROUP BY 1, 2) AS k
-          LEFT JOIN LATERAL (SELECT m.ctid AS tid, m.position, m.at FROM windlass.order_mark m
-                              WHERE m.queue = k.queue AND m.key = k.key ORDER BY m.no DESC LIMIT 1) AS o
-            ON true),
-    gone AS (DELETE FROM windlass.order_mark m WHERE m.ctid = ANY (ARRAY(SELECT a.tid FROM asked a))
-             RETURNING m.queue, m.key, m.position),
-    moved AS (
-        SELECT a.queue, a.key, coalesce(a.position, 0) + p_by * a.n AS position,
-               coalesce(a.at, windlass.now()) AS at
-          FROM asked a WHERE p_by <> 0 AND (a.tid IS NOT NULL OR p_by > 0)
-         UNION ALL
-        -- Somebody else may have replaced the row, and noted an end as well.
-        SELECT g.queue, g.key, g.position, windlass.now() FROM gone g WHERE p_by = 0)
-    INSERT INTO windlass.order_mark (queue, key, position, at)
-    SELECT m.queue, m.key, m.position, m.at FROM moved m;
+    WHILE array_to_string(v_gates, ' ') LIKE '%order:%' LOOP
+        WITH asked AS MATERIALIZED (
+            SELECT k.queue, k.key, k.n, o.tid
+              FROM (SELECT substr(g, 7, strpos(g, '/') - 7) AS queue,
+                           substr(g, strpos(g, '/') + 1) COLLATE "C" AS key, count(*) AS n
+                      FROM unnest(v_gates) AS g WHERE g LIKE 'order:%' GROUP BY 1, 2) AS k
+              LEFT JOIN LATERAL (SELECT m.ctid AS tid FROM windlass.order_mark m
+                                  WHERE m.queue = k.queue AND m.key = k.key ORDER BY m.no DESC LIMIT 1) AS o
+                ON true
+             WHERE o.tid IS NOT NULL OR p_by > 0),
+        gone AS (DELETE FROM windlass.order_mark m USING asked a WHERE m.ctid = a.tid
+                 RETURNING m.queue, m.key, m.position + p_by * a.n AS position,
+                           CASE WHEN p_by = 0 THEN windlass.now() ELSE m.at END AS at),
+        moved AS (
+            INSERT INTO windlass.order_mark (queue, key, position, at)
+            SELECT g.queue, g.key, g.position, g.at FROM gone g
+             UNION ALL
+            SELECT a.queue, a.key, p_by * a.n, windlass.now() FROM asked a WHERE a.tid IS NULL
+            RETURNING queue, key)
+        SELECT CASE WHEN (SELECT count(*) FROM moved) < (SELECT count(*) FROM asked)
+               THEN ARRAY(SELECT 'order:' || a.queue || '/' || a.key FROM asked a
+                           WHERE (a.queue, a.key) NOT IN (SELECT m.queue, m.key FROM moved m)) END INTO v_lost;
+        -- Who replaced it meanwhile has noted an end as well, or more.
+        EXIT WHEN v_lost IS NULL OR p_by = 0;
+        v_gates := ARRAY(SELECT g FROM unnest(v_gates) AS g WHERE g = ANY (v_lost));
+    END LOOP;
 END $$;
 
 -- The names of up to p_n gates with a waiting list, from p_low on and below p_high, those after p_after: one

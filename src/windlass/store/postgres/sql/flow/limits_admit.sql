@@ -56,9 +56,9 @@ BEGIN
                                        WHERE h.gate = g AND h.turn >= s.turn OFFSET 0)
                               OR EXISTS (SELECT FROM windlass.changed_gate c
                                           WHERE c.gate = g
-                                            AND c.xid >= coalesce((
+                                            AND (c.gate, c.xid) >= (g, coalesce((
                                                 SELECT s.seen FROM windlass.list_start s
-                                                 WHERE s.gate = g ORDER BY s.no DESC LIMIT 1), '0')
+                                                 WHERE s.gate = g ORDER BY s.no DESC LIMIT 1), '0'))
                                          OFFSET 0))
                        ORDER BY 1 LOOP
             IF pg_try_advisory_xact_lock(v_space, hashtext(v_gate))

@@ -146,7 +146,8 @@ END $$;
 -- Callers: finish_others, hand_back, for one job after the other in the order of their claim, after those of
 -- the flush that have ended for good. May call: worker. Lock: the rows it writes; those of the run are
 -- written by nobody else: see worker_alone, and hand_back.
--- Of an ordering key the first that is left of the run keeps its place, and those behind it wait for it [F6].
+-- Of an ordering key the first that is left of the run keeps its place, and those behind it wait for it [F6];
+-- unless one that stood before it was put back in this transaction.
 -- Of another key, or a task, a job that is put off gives up its place as ever, and the last one that is left
 -- takes it along; p_ended: the jobs that end in the same transaction.
 CREATE OR REPLACE FUNCTION windlass.rejoin_list(
@@ -166,6 +167,12 @@ BEGIN
     PERFORM FROM windlass.pass x
       WHERE x.gate = p.gate AND x.run = p.run
         AND (x.turn < p.turn OR p.gate NOT LIKE 'order:%' AND x.turn > p.turn AND x.job <> ALL (p_ended));
+    IF NOT FOUND THEN
+        -- The first is gone since those between were put back here: somebody has just cancelled it.
+        PERFORM FROM windlass.held h
+          WHERE h.id = ANY (string_to_array(current_setting('windlass.put_back', true), ',')::bigint[])
+            AND p.gate LIKE 'order:%' AND h.gate = p.gate AND h.turn < p.turn;
+    END IF;
     IF NOT FOUND THEN
         RETURN false;
     END IF;
