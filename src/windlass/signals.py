@@ -39,13 +39,17 @@ def _span(where: str, value: Duration) -> float:
         raise ConfigurationError(f"{where}={value!r}): {error}") from None
 
 
-def _kinds(option: str, given: ErrorKind | Iterable[ErrorKind]) -> tuple[ErrorKind, ...]:
-    """The error classes of a policy. Raises ConfigurationError, also for signals, which say themselves what
-    becomes of their job."""
+def _kinds(option: str, given: ErrorKind | Iterable[ErrorKind] | None) -> tuple[ErrorKind, ...]:
+    """The error classes of a policy. Raises ConfigurationError, also where there are none, and for signals,
+    which say themselves what becomes of their job."""
+    if given is None:
+        return ()
     try:
         kinds = check_kinds(given)
     except ValueError as error:
         raise ConfigurationError(f"Retry({option}=…): {error}") from None
+    if not kinds:
+        raise ConfigurationError(f"Retry({option}=()) names no error; name some, or leave {option}= out")
     for kind in kinds:
         if isinstance(kind, type) and issubclass(kind, Signal):
             raise ConfigurationError(
@@ -75,8 +79,8 @@ class Retry(Signal):
         cap: Duration = 1800.0,
         jitter: float = 0.1,
         after: Duration | None = None,
-        on: ErrorKind | Iterable[ErrorKind] = (),
-        never: ErrorKind | Iterable[ErrorKind] = (),
+        on: ErrorKind | Iterable[ErrorKind] | None = None,
+        never: ErrorKind | Iterable[ErrorKind] | None = None,
     ) -> None:
         if type(attempts) is not int or not 1 <= attempts <= MAX_ATTEMPTS:
             raise ConfigurationError(
@@ -85,7 +89,7 @@ class Retry(Signal):
             )
         if type(jitter) not in (int, float) or not 0 <= jitter <= 1:
             raise ConfigurationError(f"Retry(jitter={jitter!r}): jitter is a share between 0 and 1")
-        if after is not None and (on or never):
+        if after is not None and not (on is never is None):
             raise ConfigurationError(
                 "Retry(after=…) is raised, on= and never= belong to a task's policy; leave one out"
             )

@@ -86,6 +86,8 @@ def test_o9_a_policy_takes_one_class_several_or_names() -> None:
         ({"on": Snooze}, "Snooze is a signal"),
         ({"on": (OSError, KeyError), "never": KeyError}, "KeyError is in both"),
         ({"never": KeyError, "after": "5s"}, "belong to a task's policy"),
+        ({"on": ()}, "leave on= out"),
+        ({"never": []}, "leave never= out"),
     ],
 )
 def test_o9_what_is_wrong_is_refused_and_named(options: dict[str, object], said: str) -> None:
