@@ -35,8 +35,8 @@ async def imported(session: Session, base: Base, *keys: str) -> None:
 
 
 async def test_one_is_cancelled_while_those_behind_it_are_put_back(runs: Runs) -> None:
-    """The first of a run is to be tried again later, and somebody cancels it during a flush of the others, which
-    keep their order: who comes first was put back already when the place was freed."""
+    """The first of a run is to be tried again later, and somebody cancels it during a flush of the others.
+    Those keep their order: the one in front was put back already when the place was freed."""
     base = runs.base
     (session,) = await base.sessions(1)
     ids, jobs = await runs.start(6, "ordering_key")

@@ -257,8 +257,8 @@ BEGIN
                           FROM unnest(p_gates, p_tasks, p_options) WITH ORDINALITY
                             AS x (gate, task, options, i)) AS u
                   LEFT JOIN windlass.task_setting t ON t.name = u.task) AS j
-          LEFT JOIN (SELECT o AS gate, windlass.places_taken(o) AS taken
-                       FROM unnest(v_open) AS o
+          LEFT JOIN (SELECT o AS gate, p.taken
+                       FROM unnest(v_open) AS o CROSS JOIN LATERAL windlass.gate_places(o) AS p
                       WHERE NOT EXISTS (SELECT FROM windlass.list_from(o) AS s CROSS JOIN windlass.held h
                                          WHERE h.gate = o AND h.turn >= s.turn OFFSET 0)
                         AND NOT EXISTS (SELECT FROM windlass.uncounted_task c WHERE 'task:' || c.task = o)

@@ -165,8 +165,7 @@ BEGIN
     END IF;
     -- One more than may go is looked at: where that one has another limit, it might go as well.
     WITH list AS MATERIALIZED (
-        SELECT u.gate, u.since, h.most,
-               h.most - windlass.places_taken(u.gate) AS room
+        SELECT u.gate, u.since, h.most, h.most - p.taken AS room
           FROM (SELECT g.gate, least(f.turn, z.low) AS since
                   FROM unnest(p_gates) AS g (gate)
                  CROSS JOIN LATERAL windlass.list_from(g.gate) AS f
@@ -177,7 +176,8 @@ BEGIN
             SELECT windlass.limit_of(p_kind, x.options, t.concurrency, t.key_concurrency) AS most
               FROM (SELECT y.task, y.options FROM windlass.held y
                      WHERE y.gate = u.gate AND y.turn >= u.since ORDER BY y.turn LIMIT 1) AS x
-              LEFT JOIN windlass.task_setting t ON t.name = x.task) AS h),
+              LEFT JOIN windlass.task_setting t ON t.name = x.task) AS h
+         CROSS JOIN LATERAL windlass.gate_places(u.gate) AS p),
     head AS MATERIALIZED (
         SELECT l.gate, l.room, f.*, l.most IS NULL OR f.differ OR l.room <= 0 AND v_shut <> '{}' AS slow
           FROM list l

@@ -3,18 +3,24 @@
 -- exceeded whichever of them ends first, and how [F3] [F6].
 
 -- How many places of a gate are taken: one by each pass, but only one by all those of a run.
--- Callers: admit_gate, admit_lists, claim_gated, claim_called_back, enqueue_straight. May call: worker. Lock:
--- none.
+-- Callers: admit_gate, claim_gated, claim_called_back. May call: worker. Lock: none.
 -- Its plan is cached, and fixed by the settings of those that call it.
 CREATE OR REPLACE FUNCTION windlass.places_taken(p_gate text) RETURNS bigint
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
-    RETURN (SELECT count(DISTINCT p.run) FROM windlass.pass p
+    RETURN (SELECT p.taken FROM windlass.gate_places(p_gate) AS p);
+END $$;
+
+-- The same, where it is asked of many gates at once.
+-- Callers: places_taken, admit_lists, enqueue_straight. May call: worker. Lock: none. It is inlined.
+CREATE OR REPLACE FUNCTION windlass.gate_places(p_gate text) RETURNS TABLE (taken bigint)
+LANGUAGE sql STABLE AS $$
+    SELECT (SELECT count(DISTINCT p.run) FROM windlass.pass p
              WHERE p.gate = p_gate
                AND p.run >= coalesce((SELECT s.run FROM windlass.list_start s WHERE s.gate = p_gate
                                        ORDER BY s.no DESC LIMIT 1), 0))
-         + (SELECT count(*) FROM windlass.pass p WHERE p.gate = p_gate AND p.run IS NULL);
-END $$;
+         + (SELECT count(*) FROM windlass.pass p WHERE p.gate = p_gate AND p.run IS NULL)
+$$;
 
 -- ==== Making runs ====
 
