@@ -68,8 +68,8 @@ CREATE OR REPLACE FUNCTION windlass.now() RETURNS timestamptz
 LANGUAGE sql VOLATILE AS $$ SELECT clock_timestamp() $$;
 
 -- A moment some seconds from now, within a hundred years.
--- Callers: reoffer, put_off, save_steps, wait_for_signals, decide_wait, send_signal, lead, throttle. May call: worker.
--- Lock: none.
+-- Callers: reoffer, put_off, save_steps, wait_for_signals, decide_wait, send_signal, lead, throttle. May
+-- call: worker. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.in_seconds(p_seconds float8) RETURNS timestamptz
 LANGUAGE sql VOLATILE AS $$
     SELECT windlass.now() + make_interval(secs => least(greatest(p_seconds, 0), 3155760000))

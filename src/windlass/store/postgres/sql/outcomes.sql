@@ -358,8 +358,8 @@ BEGIN
     END IF;
 END $$;
 
--- Puts jobs off that have neither failed nor hold a pass of a gate, together. Those for whom a signal is there
--- are offered at once. Returns those that wait for signals.
+-- Puts jobs off that have neither failed nor hold a pass of a gate, together. Those for whom a signal is
+-- there are offered at once. Returns those that wait for signals.
 -- Callers: finish_others. May call: worker. Lock: those of offer.
 CREATE OR REPLACE FUNCTION windlass.put_off(p_rows windlass.ready[], p_claims bigint[], p_delays float8[])
 RETURNS bigint[]
@@ -451,8 +451,8 @@ END $$;
 
 -- The options of a job that is offered again, with the time since when no worker has known its task, or
 -- without it [O4].
--- Callers: finish_others, put_off, hand_back, split, retry, retry_many, put_back. May call: worker. Lock: none.
--- The first time counts until the attempt ends in another way.
+-- Callers: finish_others, put_off, hand_back, split, retry, retry_many, put_back. May call: worker. Lock:
+-- none. The first time counts until the attempt ends in another way.
 CREATE OR REPLACE FUNCTION windlass.unknown_since(p_options json, p_unknown boolean) RETURNS json
 LANGUAGE plpgsql AS $$
 BEGIN

@@ -25,9 +25,9 @@ END $$;
 -- own, so that the job may be woken right here. p_once: a token that sends one signal ever, and the seconds
 -- for which that is remembered.
 -- Callers: signal, send_signals, the store and every producer adapter. May call: worker, producer. Lock: with
--- p_own those of wake_waiting; with p_once the row of the token. ACCESS SHARE on claim only where the job is not found
--- at the first look: a rotation may be moving it. The signal is in the caller's transaction, however long
--- that stays open: nobody waits for it, not even the job's own timeout.
+-- p_own those of wake_waiting; with p_once the row of the token. ACCESS SHARE on claim only where the job is
+-- not found at the first look: a rotation may be moving it. The signal is in the caller's transaction,
+-- however long that stays open: nobody waits for it, not even the job's own timeout.
 CREATE OR REPLACE FUNCTION windlass.send_signal(
     p_job bigint, p_name text, p_value text, p_own boolean, p_once text, p_for float8) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
@@ -146,8 +146,8 @@ END $$;
 
 -- ==== Waking ====
 
--- Ends waits of jobs with the values of signals: each is a step from then on. Returns the places of those that
--- were; the others have a step already, written by a call of the last run.
+-- Ends waits of jobs with the values of signals: each is a step from then on. Returns the places of those
+-- that were; the others have a step already, written by a call of the last run.
 -- Callers: answer_waiting, wake_waiting. May call: worker. Lock: the waits, then the steps. The caller holds
 -- the rows of the jobs, and of the signals. step_no has room for the steps of a call.
 CREATE OR REPLACE FUNCTION windlass.end_waits(
@@ -232,7 +232,8 @@ BEGIN
                             FOR UPDATE SKIP LOCKED) AS s;
     IF m.jobs IS NOT NULL THEN
         v_taken := windlass.end_waits(m.jobs, m.attempts, m.names, m.waits, m.values);
-        DELETE FROM windlass.signal g WHERE g.ctid = ANY (ARRAY(SELECT m.signals[t] FROM unnest(v_taken) AS t));
+        DELETE FROM windlass.signal g
+         WHERE g.ctid = ANY (ARRAY(SELECT m.signals[t] FROM unnest(v_taken) AS t));
     END IF;
     IF woken <> '{}' THEN
         PERFORM windlass.go_on(woken);

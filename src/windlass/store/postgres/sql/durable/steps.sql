@@ -46,8 +46,9 @@ END $$;
 
 -- ==== Reading ====
 
--- The steps of jobs that were claimed just now, in order, as JSON: [[job, name, result, code, attempt, seconds
--- that are left of a sleep, written at], ...]. NULL: these are too many, and each handler reads its own.
+-- The steps of jobs that were claimed just now, in order, as JSON: [[job, name, result, code, attempt,
+-- seconds that are left of a sleep, written at], ...]. NULL: these are too many, and each handler reads its
+-- own.
 -- Callers: claim, for jobs that were offered again or have an id of their own. May call: worker. Lock: none:
 -- nobody writes a step of a job that is claimed but its worker.
 -- So a handler that goes on behind a step or a signal needs no call of its own for them.
@@ -75,7 +76,8 @@ END $$;
 -- ==== Forgetting ====
 
 -- Removes the steps of jobs that are gone, and what they wait for; returns how many steps.
--- Callers: delete, delete_dead, delete_ended, end_in_lane, end_aside, expire_steps. May call: worker. Lock: the rows, which nobody else changes.
+-- Callers: delete, delete_dead, delete_ended, end_in_lane, end_aside, expire_steps. May call: worker. Lock:
+-- the rows, which nobody else changes.
 CREATE OR REPLACE FUNCTION windlass.drop_steps(p_jobs bigint[]) RETURNS int
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE

@@ -157,8 +157,8 @@ BEGIN
       FROM windlass.step s WHERE s.job = p_job AND s.name = p_name;
 END $$;
 
--- Whether a job that is put off waits for signals, by what was asked under this claim, and for how long: never
--- beyond its first timeout, and not at all where a signal is there.
+-- Whether a job that is put off waits for signals, by what was asked under this claim, and for how long:
+-- never beyond its first timeout, and not at all where a signal is there.
 -- Callers: finish_others, put_off, within the settings of finish. May call: worker. Lock: none. Whoever
 -- suspends a job leaves a note for it.
 CREATE OR REPLACE FUNCTION windlass.suspension(

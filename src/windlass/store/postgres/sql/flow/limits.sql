@@ -405,8 +405,8 @@ CREATE OR REPLACE FUNCTION windlass.mark_gates_changed(
     p_gates text[], p_call boolean DEFAULT NULL, p_turn bigint DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 BEGIN
-    -- Without a look at what others have noted: a needless call does no harm, and producers whose transactions
-    -- are SERIALIZABLE would fail each other.
+    -- Without a look at what others have noted: a needless call does no harm, and producers whose
+    -- transactions are SERIALIZABLE would fail each other.
     IF coalesce(p_call, EXISTS (SELECT FROM unnest(p_gates) AS g
                                  WHERE NOT EXISTS (SELECT FROM windlass.held h
                                                     WHERE h.gate = g AND h.turn >= coalesce((
@@ -428,8 +428,9 @@ END $$;
 -- reads the list, so that both see one moment.
 -- Whoever joins at a lower turn leaves a note of it in the same transaction: one that commits late, and one
 -- that goes back to its place. A note is removed together with a new start, if it is below the old one.
--- Gate and transaction are compared as one, here and wherever notes of a gate are read: while there are mostly
--- none, the index by transaction looks as good to the planner, and would read those of all gates [rule 8].
+-- Gate and transaction are compared as one, here and wherever notes of a gate are read: while there are
+-- mostly none, the index by transaction looks as good to the planner, and would read those of all gates [rule
+-- 8].
 CREATE OR REPLACE FUNCTION windlass.list_from(p_gate text) RETURNS TABLE (turn bigint)
 LANGUAGE sql STABLE AS $$
     SELECT coalesce((SELECT least(s.turn, (SELECT min(c.turn) FROM windlass.changed_gate c
@@ -492,8 +493,8 @@ END $$;
 -- Moves the marks of ordering keys by p_by, once for each time that a gate is named [F6]; 0 only notes that a
 -- job has ended. Other gates have none.
 -- Callers: admit_lists, admit_gate, add_followers, put_back, drop_passes, import_turn. May call: worker.
--- Lock: the rows of the keys. Who adds the first row of a key holds its gate. Later mostly one transaction at a
--- time writes it, who has the turn, but not always: the first of a run that waits to be tried again may be
+-- Lock: the rows of the keys. Who adds the first row of a key holds its gate. Later mostly one transaction at
+-- a time writes it, who has the turn, but not always: the first of a run that waits to be tried again may be
 -- cancelled while the others are put back, and jobs are imported whenever. So only who has removed the row
 -- writes the next one; who comes second moves what the first has left.
 CREATE OR REPLACE FUNCTION windlass.move_marks(p_gates text[], p_by int) RETURNS void
@@ -525,7 +526,8 @@ BEGIN
             RETURNING queue, key)
         SELECT CASE WHEN (SELECT count(*) FROM moved) < (SELECT count(*) FROM asked)
                THEN ARRAY(SELECT 'order:' || a.queue || '/' || a.key FROM asked a
-                           WHERE (a.queue, a.key) NOT IN (SELECT m.queue, m.key FROM moved m)) END INTO v_lost;
+                           WHERE (a.queue, a.key) NOT IN (SELECT m.queue, m.key FROM moved m)) END
+          INTO v_lost;
         -- Who replaced it meanwhile has noted an end as well, or more.
         EXIT WHEN v_lost IS NULL OR p_by = 0;
         v_gates := ARRAY(SELECT g FROM unnest(v_gates) AS g WHERE g = ANY (v_lost));
