@@ -24,13 +24,20 @@ LIMIT: Final = {"full": 115 * 60.0, "quick": 14 * 60.0}
 @click.option("--quick", is_flag=True, help="A look: smaller, fewer rounds, fifteen minutes at most.")
 @click.option("--peers", default="", help="Only these, by name, with commas; Windlass is always among them.")
 @click.option("--scenarios", default="", help="Only those whose names begin so, with commas.")
+@click.option("--before", metavar="REV", default="", help="Windlass at this commit takes part, too.")
 @server_option
 @click.option(
     "--out", type=click.Path(path_type=Path), help="Where to write; bench/results/<date> if not said."
 )
 @click.pass_context
 def bench(
-    context: click.Context, quick: bool, peers: str, scenarios: str, server: str, out: Path | None
+    context: click.Context,
+    quick: bool,
+    peers: str,
+    scenarios: str,
+    before: str,
+    server: str,
+    out: Path | None,
 ) -> None:
     """Measure Windlass on this machine, now.
 
@@ -49,7 +56,7 @@ def bench(
     if unknown := [each for each in only if not any(name.startswith(each) for name in known)]:
         raise click.BadParameter(f"no such scenario: {', '.join(unknown)}; known: {', '.join(known)}")
     try:
-        subjects = run.chosen(peers)
+        subjects = run.chosen(peers, before)
     except ValueError as error:
         raise click.BadParameter(str(error)) from error
     check_server(server)

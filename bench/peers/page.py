@@ -6,7 +6,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from bench.peers.findings import FIGURES, Figure, aims, claim_times, losses, series, shown, value
+from bench.peers.findings import (
+    BEFORE,
+    FIGURES,
+    Figure,
+    aims,
+    changes,
+    claim_times,
+    losses,
+    series,
+    shown,
+    value,
+)
 from bench.peers.plots import draw
 
 
@@ -46,6 +57,7 @@ def _lines(found: dict[str, Any], pictures: dict[str, str]) -> Iterator[str]:
     lost = list(losses(found))
     yield from (f"- {each}" for each in lost) if lost else ["In none of the figures of this run."]
     yield ""
+    yield from _changes(found)
     yield "## Every figure"
     yield ""
     for each in FIGURES:
@@ -61,6 +73,26 @@ def _lines(found: dict[str, Any], pictures: dict[str, str]) -> Iterator[str]:
             yield ""
     yield from _faults(found)
     yield from _conditions(found)
+
+
+def _changes(found: dict[str, Any]) -> Iterator[str]:
+    rows = [
+        f"| {each.title} | {each.unit} | {shown(was)} | {shown(now)} | {_ratio(now, was)} |"
+        for each, was, now in changes(found)
+    ]
+    if rows:
+        yield "## Before and after"
+        yield ""
+        yield f"{found['peers'][BEFORE]['title']}, and what is measured here, in the same rounds."
+        yield ""
+        yield "| | | before | now | now ÷ before |"
+        yield "|---|---|---:|---:|---:|"
+        yield from rows
+        yield ""
+
+
+def _ratio(now: float, was: float) -> str:
+    return f"{now / was:.2f}" if was else "–"
 
 
 def _postgresql(found: dict[str, Any]) -> str:

@@ -27,7 +27,7 @@ from bench.peers.scenarios import (
     restarted,
     sustained,
 )
-from bench.peers.subjects import SUBJECTS, Subject
+from bench.peers.subjects import KINDS, SUBJECTS, Subject, before
 from bench.peers.venvs import interpreter
 from bench.servers import POSTGRESQL, REDIS, ROOT, Servers, started
 
@@ -70,8 +70,8 @@ def scenarios(plan: Plan) -> Iterator[Scenario]:
     def on_postgresql(subject: Subject) -> bool:
         return subject.works and subject.store == POSTGRESQL
 
-    def keyed(subject: Subject) -> bool:
-        return bool(subject.keyed) and some(subject)
+    def keyed(kind: str, subject: Subject) -> bool:
+        return kind in subject.keyed and some(subject)
 
     def durably(subject: Subject) -> bool:
         return subject.steps > 0 and some(subject)
@@ -83,9 +83,9 @@ def scenarios(plan: Plan) -> Iterator[Scenario]:
     yield Scenario("bulk", enqueue.bulk, plan.rounds, anybody)
     yield Scenario("drain_one", drain.one, plan.rounds, worker)
     yield Scenario("drain_two", drain.two, plan.rounds, most)
-    for kind in ("keyed", "chain"):
+    for kind in KINDS:
         measure = functools.partial(drain.keyed, kind=kind)
-        yield Scenario(kind, measure, plan.rounds, keyed)
+        yield Scenario(kind, measure, plan.rounds, functools.partial(keyed, kind))
     for kind in durable.STEPS:
         measure = functools.partial(durable.workflows, kind=kind)
         yield Scenario(f"durable_{kind}", measure, plan.rounds, durably)
@@ -204,13 +204,15 @@ def _say(text: str) -> None:
     print(f"{datetime.datetime.now():%H:%M:%S}  {text}", flush=True)  # noqa: DTZ005 - a person reads it
 
 
-def chosen(names: str) -> list[Subject]:
-    """The peers with these names, separated by commas, and Windlass; all, where none is named."""
+def chosen(names: str, revision: str = "") -> list[Subject]:
+    """The peers with these names, separated by commas, and Windlass; all, where none is named. With a
+    `revision`, also Windlass as it was then."""
+    earlier = [before(revision)] if revision else []
     if not names:
-        return list(SUBJECTS)
+        return [*earlier, *SUBJECTS]
     wanted = {"windlass", *names.split(",")}
     if unknown := wanted - {each.name for each in SUBJECTS}:
         raise ValueError(
             f"no such peer: {', '.join(sorted(unknown))}; known: {', '.join(s.name for s in SUBJECTS)}"
         )
-    return [each for each in SUBJECTS if each.name in wanted]
+    return [*earlier, *(each for each in SUBJECTS if each.name in wanted)]

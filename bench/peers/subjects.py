@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,7 +26,7 @@ class Subject:
     """A guess at the jobs a second that its fastest way of enqueueing takes."""
 
     keyed: Mapping[str, int] = field(default_factory=dict)
-    """Guesses at the jobs a second of the kinds "keyed" and "chain", where it has keys."""
+    """Guesses at the jobs a second of those of `KINDS` that it has."""
 
     steps: int = 0
     """A guess at the steps a second that one process runs, where it has steps."""
@@ -35,6 +36,9 @@ class Subject:
 
     only: tuple[str, ...] = ()
     """The scenarios that it takes part in, where those are not all."""
+
+    revision: str = ""
+    """The commit of Windlass that it is, where that is not the one checked out."""
 
     @property
     def folder(self) -> Path:
@@ -47,7 +51,27 @@ class Subject:
         return self.rate > 0
 
 
-FAST_KEYS: Final = {"keyed": 10_000, "chain": 1_000}
+KINDS: Final = {
+    "keyed": "100 keys, one job of each at a time",
+    "chain": "one key, one job at a time",
+    "key_each": "a key for each job",
+    "ordered": "100 ordering keys",
+    "fair": "100 fair keys",
+    "task_limit": "a limit of the task that is never reached",
+    "budget": "a budget with plenty of tokens",
+    "budget_by_key": "a budget with plenty for each of 100 keys",
+}
+"""What keeps jobs of a backlog back, or could."""
+FAST_KEYS: Final = {
+    "keyed": 30_000,
+    "chain": 20_000,
+    "key_each": 60_000,
+    "ordered": 30_000,
+    "fair": 40_000,
+    "task_limit": 30_000,
+    "budget": 60_000,
+    "budget_by_key": 60_000,
+}
 SUBJECTS: Final = (
     Subject("windlass", "Windlass", POSTGRESQL, 60_000, enqueues=100_000, keyed=FAST_KEYS, steps=8_000),
     Subject("awa", "Awa", POSTGRESQL, 5_000, enqueues=20_000),
@@ -85,3 +109,15 @@ SUBJECTS: Final = (
     ),
     Subject("huey", "Huey", SQLITE, 3_000, enqueues=1_000),
 )
+
+
+def before(revision: str) -> Subject:
+    """Windlass as it was at a commit, to be measured in the same rounds as what is checked out."""
+    return dataclasses.replace(
+        SUBJECTS[0],
+        name="windlass_before",
+        title=f"Windlass at {revision}",
+        program="windlass",
+        revision=revision,
+        steps=0,  # it may have had none
+    )

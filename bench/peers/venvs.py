@@ -17,16 +17,31 @@ PLACE: Final = ROOT / ".bench" / "venvs"
 
 def interpreter(subject: Subject) -> Path:
     """The Python of this peer's environment, which is made if need be."""
-    home = PLACE / subject.folder.name
-    requirements = subject.folder / "requirements.txt"
-    wanted = hashlib.sha256(requirements.read_bytes() + sys.version.encode()).hexdigest()
+    home = PLACE / (subject.name if subject.revision else subject.folder.name)
+    text = (subject.folder / "requirements.txt").read_text("utf-8")
+    if subject.revision:
+        text = text.replace("-e .[", f"{home / 'source'}[")
+    wanted = hashlib.sha256((subject.revision + text + sys.version).encode()).hexdigest()
     mark = home / "made-from"
     if not mark.exists() or mark.read_text("ascii") != wanted:
         shutil.rmtree(home, ignore_errors=True)
         _run([sys.executable, "-m", "venv", str(home)])
-        _run([str(home / "bin" / "python"), "-m", "pip", "install", "-q", "-r", str(requirements)])
+        if subject.revision:
+            _unpack(subject.revision, home / "source")
+        (home / "requirements.txt").write_text(text, "utf-8")
+        words = ["install", "-q", "-r", str(home / "requirements.txt")]
+        _run([str(home / "bin" / "python"), "-m", "pip", *words])
         mark.write_text(wanted, "ascii")
     return home / "bin" / "python"
+
+
+def _unpack(revision: str, folder: Path) -> None:
+    """The tree of a commit."""
+    folder.mkdir()
+    archive = folder.with_suffix(".tar")
+    _run(["git", "archive", "--output", str(archive), revision])
+    shutil.unpack_archive(archive, folder, filter="data")
+    archive.unlink()
 
 
 def _run(command: list[str]) -> None:

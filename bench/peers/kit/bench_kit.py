@@ -54,7 +54,7 @@ TEXT = "x" * 100
 """What each job carries besides its number."""
 
 KEYS = 100
-"""How many keys jobs of the kind "keyed" have, of each of which one runs at a time; "chain" has one."""
+"""How many keys jobs of the kinds with keys have; "chain" has one, and "key_each" one for each job."""
 
 STEPS = {"steps": 3, "long_steps": 100}
 """How many steps the workflows have, one after another; each writes into the ledger and returns a number."""
@@ -106,7 +106,7 @@ def _begin() -> None:
 
 def key_of(number: int, kind: str) -> str:
     """The key of a job of the kinds that have one."""
-    return f"key-{number % KEYS if kind == 'keyed' else 0}"
+    return f"key-{0 if kind == 'chain' else number if kind == 'key_each' else number % KEYS}"
 
 
 def by_key(numbers: range, kind: str) -> list[tuple[str, range]]:
@@ -168,7 +168,7 @@ class Peer:
 
     async def send(self, number: int, kind: str) -> None:
         """Enqueue one job, durable when this returns. `kind` is "noop" or "long", and where `keyed` says so
-        also "keyed" or "chain"."""
+        also "keyed" or "chain". Windlass has more kinds: see `KINDS` in bench/peers/subjects.py."""
         raise NotImplementedError
 
     async def send_many(self, numbers: range, kind: str) -> None:

@@ -39,7 +39,7 @@ def two(servers: Servers, subject: Subject, plan: Plan) -> dict[str, Any]:
 
 
 def keyed(servers: Servers, subject: Subject, plan: Plan, kind: str) -> dict[str, Any]:
-    """Jobs of which one of each key runs at a time, by one process; a "chain" is all of one key."""
+    """Jobs that something keeps back, or could, by one process; see `bench.peers.subjects.KINDS`."""
     return _drain(servers, subject, plan, 1, kind)
 
 

@@ -17,7 +17,7 @@ from bench.peers.findings import aims, losses
 from bench.peers.page import write_page
 from bench.peers.plan import FULL, QUICK
 from bench.peers.scenarios import drain, idle
-from bench.peers.subjects import HERE, SUBJECTS
+from bench.peers.subjects import HERE, KINDS, SUBJECTS
 from bench.servers import Servers, started
 from tests.postgres import Server
 
@@ -152,3 +152,43 @@ def test_an_idle_worker_costs_little_and_asks_rarely(
     figures = idle.cost(servers, WINDLASS, dataclasses.replace(QUICK, idle=2))
     assert set(figures) == {"worker_percent", "server_percent", "transactions", "connections"}
     assert figures["transactions"] > 0
+
+
+def test_what_an_earlier_commit_did_stands_beside_it(tmp_path: Path) -> None:
+    earlier, *others = run.chosen("awa", "v0")
+    assert (earlier.name, earlier.title, earlier.folder) == (
+        "windlass_before",
+        "Windlass at v0",
+        WINDLASS.folder,
+    )
+    assert [each.name for each in others] == ["windlass", "awa"]
+    results = found(
+        drain_one={"windlass_before": [{"rate": 50.0}], "windlass": [{"rate": 100.0}]},
+        keyed={"windlass_before": [{"rate": 10.0}], "windlass": [{"rate": 60.0}]},
+        chain={"windlass": [{"rate": 800.0}]},
+    )
+    results["peers"]["windlass_before"] = {**results["peers"]["windlass"], "title": earlier.title}
+    verdicts = {aim.what: (aim.value, aim.met) for aim in aims(results)}
+    assert verdicts["Drain, 100 keys, one job of each at a time ÷ plain"] == ("0.60 ×", True)
+    assert verdicts["Drain, one key, one job at a time"] == ("800 jobs/s", False)
+    assert list(losses(results)) == []  # an earlier self is no peer
+    write_page(tmp_path, json.loads(json.dumps(results)))
+    page = (tmp_path / "README.md").read_text("utf-8")
+    assert "| Drain, 100 keys, one job of each at a time | jobs/s | 10 | 60 | 6.00 |" in page
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "budget_by_key",
+        *(pytest.param(kind, marks=pytest.mark.slow) for kind in sorted({*KINDS} - {"budget_by_key"})),
+    ],
+)
+def test_jobs_that_something_could_keep_back_are_drained(
+    kind: str, pg_server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(program, "interpreter", lambda subject: Path(sys.executable))
+    small = dataclasses.replace(WINDLASS, keyed={kind: 100})
+    servers = Servers("wheel", pg_server.dsn("postgres"))
+    figures = drain.keyed(servers, small, dataclasses.replace(QUICK, drain=2), kind)
+    assert (figures["jobs"], figures["twice"], figures["left"]) == (500, 0, 0)

@@ -39,9 +39,21 @@ async def long(number: int, text: str) -> None:
     bench_kit.ended(number)
 
 
-@app.task(queue="bench", name="keyed", concurrency_key="key")
-async def keyed(number: int, text: str, key: str) -> None:
+async def limited(number: int, text: str, key: str) -> None:
     bench_kit.ran(number)
+
+
+app.budget("plenty", rate=10**9, burst=10**9)
+app.budget("plenty_by_key", rate=10**9, burst=10**9, key="key")
+LIMITED = {
+    "keyed": app.task(queue="bench", name="keyed", concurrency_key="key")(limited),
+    "ordered": app.task(queue="bench", name="ordered", ordering_key="key")(limited),
+    "fair": app.task(queue="bench", name="fair", fair_key="key")(limited),
+    "task_limit": app.task(queue="bench", name="task_limit", concurrency=1000)(limited),
+    "budget": app.task(queue="bench", name="budget", budgets=["plenty"])(limited),
+    "budget_by_key": app.task(queue="bench", name="budget_by_key", budgets=["plenty_by_key"])(limited),
+}
+LIMITED |= {"chain": LIMITED["keyed"], "key_each": LIMITED["keyed"]}
 
 
 async def one(number: int) -> int:
@@ -75,8 +87,7 @@ async def waiting(ctx: Context, number: int, text: str) -> None:
 TASKS: dict[str, Any] = {
     "noop": noop,
     "long": long,
-    "keyed": keyed,
-    "chain": keyed,
+    **LIMITED,
     "steps": steps,
     "long_steps": long_steps,
     "waiting": waiting,
@@ -84,7 +95,7 @@ TASKS: dict[str, Any] = {
 
 
 def arguments(number: int, kind: str) -> tuple[Any, ...]:
-    key = (bench_kit.key_of(number, kind),) if TASKS[kind] is keyed else ()
+    key = (bench_kit.key_of(number, kind),) if kind in LIMITED else ()
     return number, bench_kit.TEXT, *key
 
 
