@@ -17,7 +17,7 @@ from bench.peers.findings import aims, losses
 from bench.peers.page import write_page
 from bench.peers.plan import FULL, QUICK
 from bench.peers.scenarios import drain, idle
-from bench.peers.subjects import HERE, KINDS, SUBJECTS
+from bench.peers.subjects import HERE, SUBJECTS
 from bench.servers import Servers, started
 from tests.postgres import Server
 
@@ -177,13 +177,7 @@ def test_what_an_earlier_commit_did_stands_beside_it(tmp_path: Path) -> None:
     assert "| Drain, 100 keys, one job of each at a time | jobs/s | 10 | 60 | 6.00 |" in page
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        "budget_by_key",
-        *(pytest.param(kind, marks=pytest.mark.slow) for kind in sorted({*KINDS} - {"budget_by_key"})),
-    ],
-)
+@pytest.mark.parametrize("kind", ["ordered", "budget_by_key"])
 def test_jobs_that_something_could_keep_back_are_drained(
     kind: str, pg_server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
