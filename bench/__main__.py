@@ -6,6 +6,7 @@ import datetime
 import json
 import signal
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -24,6 +25,7 @@ LIMIT: Final = {"full": 115 * 60.0, "quick": 14 * 60.0}
 @click.option("--quick", is_flag=True, help="A look: smaller, fewer rounds, fifteen minutes at most.")
 @click.option("--peers", default="", help="Only these, by name, with commas; Windlass is always among them.")
 @click.option("--scenarios", default="", help="Only those whose names begin so, with commas.")
+@click.option("--rounds", type=click.IntRange(1), help="How often all that is short is repeated. [3; 1]")
 @click.option("--before", metavar="REV", default="", help="Windlass at this commit takes part, too.")
 @server_option
 @click.option(
@@ -35,6 +37,7 @@ def bench(
     quick: bool,
     peers: str,
     scenarios: str,
+    rounds: int | None,
     before: str,
     server: str,
     out: Path | None,
@@ -51,6 +54,8 @@ def bench(
     from bench.peers.plan import FULL, QUICK
 
     plan = QUICK if quick else FULL
+    limit = LIMIT[plan.name] * max(1.0, (rounds or 1) / plan.rounds)
+    plan = replace(plan, rounds=rounds or plan.rounds)
     only = [each for each in scenarios.split(",") if each]
     known = [each.name for each in run.scenarios(plan)]
     if unknown := [each for each in only if not any(name.startswith(each) for name in known)]:
@@ -62,7 +67,7 @@ def bench(
     check_server(server)
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     folder = out or ROOT / "bench" / "results" / (f"{today}-quick" if quick else today)
-    whole = run.Run(plan, folder, subjects, time.monotonic() + LIMIT[plan.name], server)
+    whole = run.Run(plan, folder, subjects, time.monotonic() + limit, server)
     whole.go(only)
     write_page(folder, whole.found)
     click.echo(f"\n{folder / 'README.md'}")
