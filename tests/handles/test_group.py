@@ -62,7 +62,7 @@ def test_a_group_has_a_name_that_can_be_shown(any_app: Windlass, name: Any) -> N
         any_app.open_group(name)
 
 
-@pytest.mark.parametrize("id", ["abc", "", "1.5", 1.5, None, True, "1" * 40, "¹"])
+@pytest.mark.parametrize("id", ["abc", "", "1.5", 1.5, None, True, -1, 0, 2**70, "1" * 40, "¹"])
 def test_what_is_no_id_is_the_id_of_no_job(any_app: Windlass, id: Any) -> None:
     """A web page answers with 404, as for a job that is gone; and no number is rounded."""
     tasks(any_app)
