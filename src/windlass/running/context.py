@@ -62,7 +62,7 @@ def _on_loop(method: F) -> F:
         calls = self._calls
         if calls is None:
             calls = self._calls = []
-        while calls and not _is_unbegun(calls[-1]):  # it holds one, however many tokens are emitted
+        while calls and calls[-1].cr_frame is None:  # it has ended; one call is held for any number of tokens
             del calls[-1]
         calls.append(coroutine)
         return coroutine
