@@ -15,6 +15,7 @@ from windlass.cli.options import JobId, filters, job_ids, limit_option, with_jso
 from windlass.cli.output import print_json, print_table
 from windlass.cli.settings import change_options, given_options
 from windlass.cli.target import Target
+from windlass.core.gates import budget_of
 from windlass.core.harmless import harmless
 from windlass.core.json_shapes import misfit
 from windlass.core.states import FINISHED, State
@@ -151,7 +152,9 @@ def events(target: Target, id: int, after: int, follow: bool, as_json: bool) -> 
 async def _print_pages(store: Store, found: Sequence[JobRecord], traceback: bool) -> None:
     view = await store.cluster_view([])
     workers = await store.workers()
+    budgets = await store.budgets() if any(budget_of(record.reason) for record in found) else None
     for place, record in enumerate(found):
+        now = time.time()
         if place:
             click.echo()
         # Any of them may be a parent: one enqueued by name does not know that its task is chunked.
@@ -159,8 +162,8 @@ async def _print_pages(store: Store, found: Sequence[JobRecord], traceback: bool
         retrying = {} if parent is None else await retrying_of(store, [parent])
         print_job(
             record,
-            view,
-            time.time(),
+            why_or_reason(record, view, now, workers, budgets),
+            now,
             traceback=traceback,
             parent=parent,
             workers=workers,
