@@ -92,7 +92,9 @@ class Shop:
         async def approve(ctx: Context, order: str) -> str:
             await ctx.emit(HOSTILE)
             await ctx.step(HOSTILE.replace("#", "")[:100], str, order)
-            return (await ctx.wait(HOSTILE.replace("/", "|")[:90], timeout="7d", type=Approval)).note
+            signal = HOSTILE.replace("/", "|")[:90]
+            answer: Approval = await ctx.wait(signal, timeout="7d", type=Approval)
+            return answer.note
 
         @app.task(name="orders.quote", queue="slow", budgets=["tenants"])
         async def quote(tenant: str) -> None: ...
