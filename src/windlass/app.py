@@ -28,7 +28,7 @@ from windlass.errors import ConfigurationError
 from windlass.handles import signal_links
 from windlass.handles.bulk import Jobs, job_filter
 from windlass.handles.group import GROUP, Group, end_of_group
-from windlass.handles.job import Job, SignalAnswer
+from windlass.handles.job import Job, SignalAnswer, id_of
 from windlass.handles.parent import Parent
 from windlass.handles.queue import Queue, TaskSettings
 from windlass.running import loopthread
@@ -122,7 +122,7 @@ class Windlass(_Registry):
     def job(self, id: int | str) -> Job[Any]:
         """The handle of a job, from its id."""
         return Job(
-            int(id),
+            id_of(id),
             store_handle=self._store_handle,
             decode=lambda record: decode(self._unsealed_result(record)),
             codec=self.codec,
@@ -181,11 +181,11 @@ class Windlass(_Registry):
 
     def group(self, id: int | str) -> Group:
         """The handle of a group of jobs, from its id."""
-        return Group(self, int(id))
+        return Group(self, id_of(id))
 
     def parent(self, id: int | str) -> Parent:
         """The handle of a job that was split into parts, from its id."""
-        return Parent(int(id), store_handle=self._store_handle, codec=self.codec)
+        return Parent(id_of(id), store_handle=self._store_handle, codec=self.codec)
 
     def jobs(
         self,

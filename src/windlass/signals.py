@@ -102,6 +102,15 @@ class Retry(Signal):
         waits = f"in {self.after:g} s" if self.after is not None else "later"
         super().__init__(f"the handler asked to be tried again {waits}")
 
+    def __repr__(self) -> str:
+        if self.after is not None:
+            return f"Retry(after={self.after:g})"
+        rules = {"on": self.rules.on, "never": self.rules.never}
+        kinds = [f", {word}=({', '.join(map(kind_name, found))})" for word, found in rules.items() if found]
+        backoff = self.backoff
+        times = f"base={backoff.base:g}, cap={backoff.cap:g}, jitter={backoff.jitter:g}"
+        return f"Retry({self.attempts}, {times}{''.join(kinds)})"
+
 
 class Snooze(Signal):
     """Run this job again after a while. The attempt is not charged."""

@@ -37,6 +37,10 @@ class Filled:
     parent: int
     silent: int
     """A worker that has said its name and no more."""
+    waiting: int
+    """A job that waits for a signal."""
+    group: int
+    """A group that is open, one of whose jobs is dead."""
 
 
 async def fill(stage: Stage, text: str = HOSTILE) -> Filled:
@@ -51,6 +55,10 @@ async def fill(stage: Stage, text: str = HOSTILE) -> Filled:
     ready = await named("mail.send").using(queue=QUIET, fair_key=text).aenqueue("nobody@example.com")
     running = await named("reports.build").aenqueue(text)
     parent = await named("imports.load").using(tags=["nightly"]).aenqueue(FILE, 12 * PART, fail=2)
+    waiting = await named("orders.approve").aenqueue(text)
+    group = await stage.shop.app.aopen_group(text)
+    quoted = await group.aenqueue(named("orders.quote"), text)
+    unshipped = await group.aenqueue(named("orders.ship"), text)
     await store.set_queue(QUIET, {"paused": True})
     await store.set_queue(COOLING, {"cool_base": 600.0})
     await store.throttle(COOLING)
@@ -64,6 +72,9 @@ async def fill(stage: Stage, text: str = HOSTILE) -> Filled:
     await stage.reached(retrying.id, State.RETRYING)
     await stage.reached(dead.id, State.DEAD)
     await stage.reached(running.id, State.RUNNING)
+    await stage.reached(unshipped.id, State.DEAD)
+    await stage.reached(quoted.id, State.SUCCEEDED)
+    await stage.reached(waiting.id, State.SCHEDULED)
     return Filled(
         sent=sent.id,
         retrying=retrying.id,
@@ -73,6 +84,8 @@ async def fill(stage: Stage, text: str = HOSTILE) -> Filled:
         running=running.id,
         parent=parent.id,
         silent=silent.id,
+        waiting=waiting.id,
+        group=group.id,
     )
 
 

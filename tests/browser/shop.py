@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, Literal
 
 from windlass import Context, Part, Retry, Windlass
 from windlass.chunks import Ranges
@@ -25,6 +26,16 @@ HOSTILE: Final = (
     """"><script>alert(1)</script><img src=x onerror=alert(2)>' onfocus=alert(3) autofocus {{7*7}} \u202e"""
 )
 """Goes into every field that takes text [M5]."""
+
+
+@dataclass
+class Approval:
+    """What a human answers: a field of each kind."""
+
+    ok: bool
+    size: Literal["small", "large"]
+    amount: int = 3
+    note: str = HOSTILE
 
 
 class Shop:
@@ -76,6 +87,19 @@ class Shop:
             await ctx.emit(HOSTILE)
             await ctx.emit({"tokens": 3})
             await self.steps[name].acquire()
+
+        @app.task(name="orders.approve", queue="slow")
+        async def approve(ctx: Context, order: str) -> str:
+            await ctx.emit(HOSTILE)
+            await ctx.step(HOSTILE.replace("#", "")[:100], str, order)
+            signal = HOSTILE.replace("/", "|")[:90]
+            answer: Approval = await ctx.wait(signal, timeout="7d", type=Approval)
+            return answer.note
+
+        @app.task(name="orders.quote", queue="slow", budgets=["tenants"])
+        async def quote(tenant: str) -> None: ...
+
+        app.budget("tenants", rate="10/s", burst=10, key="tenant", cap="1000/day")
 
         @app.chunked(
             name="imports.load",

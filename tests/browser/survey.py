@@ -48,8 +48,9 @@ class Survey:
 def every_page(filled: Filled) -> list[str]:
     """The address of each page, with something on it."""
     return [
-        *("/", "/queues", "/queues/mail", f"/queues/{COOLING}", "/jobs", "/parents", "/dead"),
+        *("/", "/queues", "/queues/mail", f"/queues/{COOLING}", "/jobs", "/parents", "/dead", "/waits"),
         *(f"/jobs/{id}" for id in (filled.sent, filled.retrying, filled.dead, filled.running)),
+        *(f"/jobs/{id}" for id in (filled.waiting, filled.group)),
         *(f"/parents/{filled.parent}", f"/parents/{filled.parent}?parts=0"),
         *(
             "/bulk/new?verb=retry&q=state:dead",

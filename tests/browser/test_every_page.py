@@ -52,7 +52,8 @@ async def test_hostile_text_is_shown_as_text(survey: Survey, stage: Stage, fille
     """[M5] Each of these jobs was made with hostile text; it is on their pages, and no tag came of it."""
     shown = {page.path for page in survey.pages if SCRIPT in page.text}
     jobs = (filled.sent, filled.retrying, filled.dead, filled.scheduled, filled.ready, filled.running)
-    assert {f"/jobs/{id}" for id in jobs} | {"/workers", "/events", "/dead"} <= shown
+    more = (filled.waiting, filled.group)
+    assert {f"/jobs/{id}" for id in (*jobs, *more)} | {"/workers", "/events", "/dead", "/budgets"} <= shown
     for page in survey.pages:
         assert page.planted == 0, page.path
         assert SCRIPT not in page.html, page.path

@@ -3,8 +3,9 @@
 import pytest
 
 from tests.cli.kit import Desk
+from tests.conformance.kit import Rig
 from windlass.cli.budgets import budget_row
-from windlass.store.records import BudgetRecord
+from windlass.store.records import BudgetRecord, Need
 
 
 def found(desk: Desk, name: str) -> BudgetRecord:
@@ -145,3 +146,25 @@ def test_a_row_shows_what_matters() -> None:
         "1 min 30 s",
         "10,000+",
     )
+
+
+def test_m4_a_job_that_waits_for_tokens_says_why_there_are_none(any_desk: Desk) -> None:
+    """Full, and yet it waits: what is left of the cap is less. Or nobody has declared the budget."""
+
+    any_desk.ok("budget", "set", "model", "--rate", "1000000", "--burst", "100", "--cap", "150")
+    any_desk.ok("budget", "take", "model", "-n", "100")
+
+    async def work(rig: Rig) -> list[int]:
+        ids = await rig.add("dear", "odd")
+        needs = {"dear": [Need("model", n=90)], "odd": [Need("nobody")]}
+        assert await rig.store.claim(await rig.worker(), ["default"], 10, needs) == []
+        return ids
+
+    dear, odd = any_desk.visit(work)
+    assert "waits for tokens of budget model; 50 left of its cap of 150 per day" in shown(any_desk, dear)
+    assert "waits for tokens of budget nobody; nobody has declared it" in shown(any_desk, odd)
+    assert "50 left of its cap" in any_desk.ok("gates")
+
+
+def shown(desk: Desk, id: int) -> str:
+    return " ".join(desk.ok("job", "show", str(id)).split())

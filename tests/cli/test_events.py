@@ -1,7 +1,13 @@
 """windlass events: what happened, the latest first [M2]."""
 
+import json
+import signal
+import subprocess
+import sys
+
 from tests.cli.kit import Desk
 from tests.conformance.kit import Rig
+from windlass.cli.events import Tail
 from windlass.store.records import Event, Report
 
 BOUNCED = Event(
@@ -52,3 +58,30 @@ def test_m2_m5_a_table_of_events_is_harmless(desk: Desk) -> None:
     assert "w-[b]1" in table
     assert "next try in 5 s" in table
     assert "is not a job id" in desk.refused("events", "--job", "x", code=2)
+
+
+def test_m2_a_tail_gives_each_event_once_in_order(any_desk: Desk) -> None:
+    any_desk.visit(happen)
+
+    async def follow(rig: Rig) -> None:
+        tail = Tail(rig.store, None, None, 2)
+        assert [event.kind for event in await tail.fresh()] == ["dead", "leads"]
+        assert await tail.fresh() == []
+        more = tuple(Event(at=1_700_000_010.0 + n, kind="lost", text=str(n)) for n in range(500))
+        await rig.store.report(8, 1, Report(events=more))
+        assert [event.text for event in await tail.fresh()] == [str(n) for n in range(500)]
+        assert await tail.fresh() == []
+
+    any_desk.visit(follow)
+
+
+def test_m2_following_ends_with_ctrl_c(desk: Desk) -> None:
+    desk.visit(happen)
+    command = [sys.executable, "-m", "windlass", "events", "--follow", "--json", "--database", desk.url]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as following:
+        assert following.stdout is not None
+        kinds = [json.loads(following.stdout.readline())["kind"] for _ in range(3)]
+        following.send_signal(signal.SIGINT)
+        _, said = following.communicate(timeout=30)
+    assert kinds == ["retry", "dead", "leads"]
+    assert "Traceback" not in said

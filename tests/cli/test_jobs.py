@@ -329,6 +329,10 @@ def test_w2_waits_are_listed_and_answered(any_desk: Desk) -> None:
     assert "is no JSON" in any_desk.refused("job", "signal", id, "go", "yes", code=2)
     wrong = any_desk.refused("job", "signal", id, "go", '{"ok": "maybe"}', code=2)
     assert "does not fit what the job waits for: 'ok' must be true or false" in " ".join(wrong.split())
+    typo = any_desk.run("job", "signal", id, "goo")
+    assert (typo.exit_code, typo.stdout) == (0, f"{id} goo kept\n")
+    assert f"job {id} waits for go now, and for no signal goo" in typo.stderr
+    assert "is not a job id" in any_desk.refused("job", "signal", "first", "go", code=2)
     assert any_desk.json("job", "signal", id, "go", '{"ok": true}')["answer"] == "delivered"
     assert any_desk.ok("job", "signal", id, "go") == f"{id} go kept\n"
     any_desk.visit(lambda rig: rig.store.cancel([int(id)]))

@@ -94,3 +94,9 @@ def test_o9_what_is_wrong_is_refused_and_named(options: dict[str, object], said:
     with pytest.raises(ConfigurationError, match=r"Retry\(") as refused:
         Retry(**options)  # type: ignore[arg-type]
     assert said in str(refused.value)
+
+
+def test_a_policy_is_shown_as_it_is_written() -> None:
+    assert repr(Retry(3, base="2s")) == "Retry(3, base=2, cap=1800, jitter=0.1)"
+    assert repr(Retry(2, never=(OSError, "httpx.ReadError"))).endswith("never=(OSError, httpx.ReadError))")
+    assert repr(Retry(after="10s")) == "Retry(after=10)"

@@ -1,9 +1,18 @@
 """Groups of jobs of any tasks: open to more, with callbacks, counted and cancelled together [W4]."""
 
+from typing import Any
+
 import pytest
 
-from windlass import Context, Retry, Windlass, result_of
-from windlass.errors import ConfigurationError, GroupClosed, JobFailed, JobNotFound
+from windlass import Context, Retry, Windlass, result_of, results_of
+from windlass.errors import (
+    ConfigurationError,
+    GroupClosed,
+    InvalidArguments,
+    InvalidName,
+    JobFailed,
+    JobNotFound,
+)
 
 RAN: list[str] = []
 
@@ -30,6 +39,38 @@ def tasks(app: Windlass) -> None:
     @app.task(name="note")
     def note(word: str) -> None:
         RAN.append(word)
+
+
+def test_what_is_no_task_is_told_what_to_pass(any_app: Windlass) -> None:
+    tasks(any_app)
+    job = any_app.named("load").enqueue("a.csv")
+    group = any_app.open_group("nightly")
+    for add in (group.enqueue, group.on_success, group.on_end):
+        with pytest.raises(ConfigurationError, match="enqueued already"):
+            add(job)  # type: ignore[arg-type]
+        with pytest.raises(ConfigurationError, match="is not a task: pass a function"):
+            add("load")  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match="is not a task"):
+        group.enqueue_many(len, [("a",)])  # type: ignore[arg-type]
+    with pytest.raises(InvalidArguments, match=r"the result of one is result_of\(job\)"):
+        results_of(job)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["", "x" * 201, 7, None])
+def test_a_group_has_a_name_that_can_be_shown(any_app: Windlass, name: Any) -> None:
+    with pytest.raises(InvalidName, match="use a text of 1 to 200 characters"):
+        any_app.open_group(name)
+
+
+@pytest.mark.parametrize("id", ["abc", "", "1.5", 1.5, None, True, -1, 0, 2**70, "1" * 40, "¹"])
+def test_what_is_no_id_is_the_id_of_no_job(any_app: Windlass, id: Any) -> None:
+    """A web page answers with 404, as for a job that is gone; and no number is rounded."""
+    tasks(any_app)
+    for handle in (any_app.job, any_app.group, any_app.parent, any_app.named("load").job):
+        with pytest.raises(JobNotFound, match="is not the id of a job"):
+            handle(id)
+    with pytest.raises(JobNotFound, match="is not the id of a job"):
+        any_app.signal(id, "yes")
 
 
 def test_jobs_of_several_tasks_and_what_comes_after_all_of_them(any_app: Windlass) -> None:

@@ -18,7 +18,7 @@ from windlass.cli import main
 from windlass.cli.job_page import print_job
 from windlass.presentation.jobs import job_as_json
 from windlass.store.fields import SUBJECTS, Field, fields_of
-from windlass.store.records import CARRIED, JOB_OPTIONS, ClusterView
+from windlass.store.records import CARRIED, JOB_OPTIONS
 from windlass.web.api.openapi import document
 from windlass.web.api.routing import ENDPOINTS
 
@@ -116,7 +116,7 @@ async def test_m3_m4_an_option_that_a_job_carries_is_shown(
     value = given[field.kept]
     shape = job_as_json(record, {})[field.kept]
     assert shape == ([str(each) for each in value] if isinstance(value, tuple) else value)
-    print_job(record, ClusterView({}, {}, {}), 0.0, traceback=False)
+    print_job(record, None, 0.0, traceback=False)
     page = unescape((await visitor.get(f"/jobs/{id}")).text)
     title = {"headers": "a", "attempts": "attempt"}.get(field.unit, field.kept.replace("_", " "))
     assert re.search(rf"<dt[^>]*>{title}</dt>", page)

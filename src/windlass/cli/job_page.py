@@ -17,15 +17,20 @@ from windlass.presentation.jobs import options_shown, priority_name
 from windlass.presentation.retries import RetryingShape
 from windlass.presentation.steps import StepShape
 from windlass.presentation.text import kept_line, local, local_of, one_line, span
-from windlass.presentation.waiting import state_in_words, why_or_reason, worker_name
-from windlass.store.records import TIMEOUT, ClusterView, JobRecord, ParentRecord, WorkerRecord
+from windlass.presentation.waiting import state_in_words, worker_name
+from windlass.store.records import (
+    TIMEOUT,
+    JobRecord,
+    ParentRecord,
+    WorkerRecord,
+)
 
 Line = tuple[str, str]
 
 
 def print_job(
     job: JobRecord,
-    view: ClusterView,
+    why: str | None,
     now: float,
     *,
     traceback: bool,
@@ -36,8 +41,8 @@ def print_job(
 ) -> None:
     """Print everything about a job. Without `traceback`, an error is its type and message. `parent` is how
     far its parts are, where it was split, and `retrying` those that are tried again; `workers` those that the
-    store knows, one of which may have it; `steps` what it has done [W1]."""
-    state, family = _state(job, view, now, workers), _family(job, parent, retrying, now)
+    store knows, one of which may have it; `steps` what it has done [W1]. `why` says why it does not run."""
+    state, family = _state(job, why, workers), _family(job, parent, retrying, now)
     show(make_sheet([*state, *family, *_times(job, now), *_data(job, now), *_steps(steps, now)]))
     shown = console()
     for error in job.errors:
@@ -48,12 +53,12 @@ def print_job(
             shown.print(Text(harmless(error.traceback.rstrip(), lines=True)), soft_wrap=True)
 
 
-def _state(job: JobRecord, view: ClusterView, now: float, workers: Sequence[WorkerRecord]) -> Iterator[Line]:
+def _state(job: JobRecord, why: str | None, workers: Sequence[WorkerRecord]) -> Iterator[Line]:
     yield "job", str(job.id)
     yield "task", one_line(job.task)
     yield "queue", f"{one_line(job.queue)}, priority {priority_name(job.priority)}"
     yield "state", state_in_words(job)
-    if why := why_or_reason(job, view, now, workers):
+    if why:
         yield "why", one_line(why)
     yield "attempt", f"{job.attempt} of {job.options.max_attempts}"
     if job.deaths:

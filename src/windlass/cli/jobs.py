@@ -15,6 +15,8 @@ from windlass.cli.options import JobId, filters, job_ids, limit_option, with_jso
 from windlass.cli.output import print_json, print_table
 from windlass.cli.settings import change_options, given_options
 from windlass.cli.target import Target
+from windlass.core.gates import budget_of
+from windlass.core.harmless import harmless
 from windlass.core.json_shapes import misfit
 from windlass.core.states import FINISHED, State
 from windlass.errors import EnqueueError, JobNotFound, WindlassError
@@ -150,7 +152,9 @@ def events(target: Target, id: int, after: int, follow: bool, as_json: bool) -> 
 async def _print_pages(store: Store, found: Sequence[JobRecord], traceback: bool) -> None:
     view = await store.cluster_view([])
     workers = await store.workers()
+    budgets = await store.budgets() if any(budget_of(record.reason) for record in found) else None
     for place, record in enumerate(found):
+        now = time.time()
         if place:
             click.echo()
         # Any of them may be a parent: one enqueued by name does not know that its task is chunked.
@@ -158,8 +162,8 @@ async def _print_pages(store: Store, found: Sequence[JobRecord], traceback: bool
         retrying = {} if parent is None else await retrying_of(store, [parent])
         print_job(
             record,
-            view,
-            time.time(),
+            why_or_reason(record, view, now, workers, budgets),
+            now,
             traceback=traceback,
             parent=parent,
             workers=workers,
@@ -169,7 +173,7 @@ async def _print_pages(store: Store, found: Sequence[JobRecord], traceback: bool
 
 
 @job.command("signal")
-@click.argument("id", type=click.IntRange(1))
+@click.argument("id", metavar="ID", type=JobId())
 @click.argument("name")
 @click.argument("value", required=False, default="null", metavar="[JSON]")
 @with_json
@@ -185,19 +189,30 @@ def signal(target: Target, id: int, name: str, value: str, as_json: bool) -> Non
             f"{value!r} is no JSON ({error}); a text is written '\"yes\"'", param_hint="JSON"
         ) from None
 
+    others: list[str] = []
+
     async def work(store: Store) -> str:
         for wait in await store.waits(1, job=id, signal=name):
             if (wrong := misfit(wait_shape(wait).shape, given)) is not None:
                 raise click.BadParameter(
                     f"the value does not fit what the job waits for: {wrong}", param_hint="JSON"
                 )
-        return await target.app.job(id).asignal(name, given)
+        answer = await target.app.job(id).asignal(name, given)
+        if answer == "kept":
+            others.extend(sorted({wait.signal for wait in await store.waits(job=id)} - {name}))
+        return answer
 
     answer = target.act(work, lambda answer: [audit.signalled(id, name, answer)])
     if as_json:
         print_json({"id": str(id), "signal": name, "answer": answer})
     else:
         click.echo(f"{id} {name} {answer}")
+    if others:
+        click.echo(
+            f"job {id} waits for {harmless(', '.join(others))} now, and for no signal {harmless(name)}: what "
+            "was sent is kept until it does",
+            err=True,
+        )
 
 
 @click.command()

@@ -115,6 +115,16 @@ def waits_again(gate: str, *, is_first: bool, at_once: bool) -> bool:
     return not is_first if keeps(gate) else at_once
 
 
+_TOKENS: Final = "waits for tokens of budget "
+
+
+def budget_of(reason: str | None) -> str | None:
+    """The budget whose tokens a job waits for, by its reason; None: it waits for none."""
+    if reason is None or not reason.startswith(_TOKENS):
+        return None
+    return reason.removeprefix(_TOKENS).partition(",")[0]
+
+
 def reason(gate: str) -> str:  # noqa: PLR0911 - one for each kind
     """Why a job on this waiting list waits [M4]."""
     kind, _, rest = gate.partition(":")
@@ -128,7 +138,7 @@ def reason(gate: str) -> str:  # noqa: PLR0911 - one for each kind
             return f"waits for a slot of task {rest}"
         case "budget":
             budget, _, key = rest.partition("/")
-            return f"waits for tokens of budget {budget}" + (f", key {key!r}" if key else "")
+            return f"{_TOKENS}{budget}" + (f", key {key!r}" if key else "")
         case "over":
             budget, _, key = rest.partition("/")
             where = budget + (f", key {key!r}" if key else "")

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, ParamSpec, Self, TypeVar
 
 from windlass.core.names import check_name
 from windlass.core.states import Priority
-from windlass.errors import ConfigurationError, JobNotFound
+from windlass.errors import ConfigurationError, InvalidName, JobNotFound
 from windlass.handles.job import Job
 from windlass.running.encoding import encode
 from windlass.store.records import NewJob, Options, Receipt
@@ -33,13 +33,17 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 PAGE: Final = 1000
+MAX_NAME: Final = 200
 GROUP: Final = "windlass.group"
 """The task that ends a group; see `windlass.tasks.builtin`."""
 Calls = Iterable[tuple[Any, ...] | Mapping[str, Any]]
 
 
 def end_of_group(name: str, queue: str) -> NewJob:
-    """The job that ends a group of this name."""
+    """The job that ends a group of this name. Raises InvalidName."""
+    given: object = name
+    if not isinstance(given, str) or not 0 < len(given) <= MAX_NAME:
+        raise InvalidName(f"group name {name!r:.80} is not allowed: use a text of 1 to {MAX_NAME} characters")
     return NewJob(
         task=GROUP,
         payload=encode({"name": name}),
@@ -47,6 +51,20 @@ def end_of_group(name: str, queue: str) -> NewJob:
         priority=int(Priority.HIGH),
         options=Options(group_end=True, otherwise="run"),
     )
+
+
+def _task(given: Task[P, R]) -> Task[P, R]:
+    """What was given, if it is a task."""
+    if isinstance(given, Job):
+        raise ConfigurationError(
+            f"{given!r} is enqueued already: a group makes its own jobs, as in group.enqueue(task, …). For "
+            "what comes after jobs there is .using(after=[…])"
+        )
+    if not hasattr(given, "_template"):
+        raise ConfigurationError(
+            f"{given!r} is not a task: pass a function that @app.task has registered, or app.named('…')"
+        )
+    return given
 
 
 async def cancel_group(store: Store, group: int) -> list[int]:
@@ -87,11 +105,13 @@ class Group(Job[dict[str, int]]):
 
     def enqueue(self, task: Task[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
         """Make a job and add it, in one transaction. Raises GroupClosed."""
-        return task._handle(self._send([self._job_of(task, args, kwargs)])[0])
+        job = self._job_of(task, args, kwargs)
+        return task._handle(self._send([job])[0])
 
     async def aenqueue(self, task: Task[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
         """Make a job and add it, in one transaction. Raises GroupClosed."""
-        return task._handle((await self._asend([self._job_of(task, args, kwargs)]))[0])
+        job = self._job_of(task, args, kwargs)
+        return task._handle((await self._asend([job]))[0])
 
     def enqueue_many(self, task: Task[..., Any], calls: Calls) -> list[int]:
         """Make many jobs and add them, all or none; see `Task.enqueue_many`."""
@@ -103,19 +123,19 @@ class Group(Job[dict[str, int]]):
 
     def on_success(self, task: Task[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
         """Make a job that runs once all jobs of the group have succeeded, and is cancelled otherwise."""
-        return task.using(after=[self], otherwise="cancel").enqueue(*args, **kwargs)
+        return _task(task).using(after=[self], otherwise="cancel").enqueue(*args, **kwargs)
 
     async def aon_success(self, task: Task[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
         """Make a job that runs once all jobs of the group have succeeded; see `on_success`."""
-        return await task.using(after=[self], otherwise="cancel").aenqueue(*args, **kwargs)
+        return await _task(task).using(after=[self], otherwise="cancel").aenqueue(*args, **kwargs)
 
     def on_end(self, task: Task[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
         """Make a job that runs once all jobs of the group have ended, however that was."""
-        return task.using(after=[self], otherwise="run").enqueue(*args, **kwargs)
+        return _task(task).using(after=[self], otherwise="run").enqueue(*args, **kwargs)
 
     async def aon_end(self, task: Task[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
         """Make a job that runs once all jobs of the group have ended; see `on_end`."""
-        return await task.using(after=[self], otherwise="run").aenqueue(*args, **kwargs)
+        return await _task(task).using(after=[self], otherwise="run").aenqueue(*args, **kwargs)
 
     # -- closing ----------------------------------------------------------------------------------------
 
@@ -201,7 +221,7 @@ class Group(Job[dict[str, int]]):
         return counts
 
     def _checked(self, task: Task[..., Any]) -> Task[..., Any]:
-        if task._template.connection is not None:
+        if _task(task)._template.connection is not None:
             raise ConfigurationError(
                 "a group takes jobs in a transaction of its own: leave out connection=, or enqueue the jobs "
                 "and the one that comes after= them in yours"

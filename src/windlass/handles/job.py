@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeAlias, TypeV
 import msgspec
 
 from windlass.codec import Codec, Purpose, seal
+from windlass.core import ids
 from windlass.core.durations import Duration, seconds
 from windlass.core.states import State
 from windlass.errors import EnqueueError, JobFailed, JobNotFound, ResultInvalid, ResultTimeout
@@ -40,6 +41,15 @@ A = TypeVar("A", bound=str)
 SignalAnswer: TypeAlias = Literal["delivered", "kept"]
 _LONG: Final = 3600.0
 _ENDED: Final = frozenset({State.SUCCEEDED, State.DEAD, State.CANCELLED})
+
+
+def id_of(given: object) -> int:
+    """The id of a job, from a number or its text, as JSON has it. Raises JobNotFound: no job has another."""
+    if isinstance(given, int | str) and (found := ids.read(str(given))) is not None:
+        return found
+    raise JobNotFound(
+        f"{given!r:.100} is not the id of a job: that is a whole number or its text, as in job.id or str(job)"
+    )
 
 
 class Job(Generic[R_co]):

@@ -49,6 +49,10 @@ def results_of(jobs: Iterable[Job[R]]) -> list[R]:
     returned. Pass it as an argument of its own, not inside another value. A job that returned nothing, or
     that has not succeeded where `otherwise="run"`, gives None.
     """
+    if not isinstance(jobs, Iterable):
+        raise InvalidArguments(
+            f"results_of: {jobs!r} is not a list of jobs; the result of one is result_of(job)"
+        )
     return cast("list[R]", Handed(tuple(_id(job, "results_of") for job in jobs)))
 
 

@@ -15,6 +15,8 @@ class GroupShape(msgspec.Struct, frozen=True, kw_only=True):
     """A group of jobs, by the job that ends it."""
 
     id: str
+    name: str | None
+    """What it was opened as; None where that is sealed."""
     state: str
     """The state of the job that ends it."""
     total: int
@@ -30,11 +32,21 @@ async def group_of(store: Store, end: JobRecord) -> GroupShape | None:
     counts = await store.group_counts(end.id)
     return GroupShape(
         id=str(end.id),
+        name=_name(end.payload),
         state=str(end.state),
         total=sum(counts.values()),
         counts=dict(counts),
         reason=end.reason,
     )
+
+
+def _name(payload: str) -> str | None:
+    try:
+        found = msgspec.json.decode(payload)
+    except msgspec.DecodeError:
+        return None
+    name = found.get("name") if isinstance(found, dict) else None
+    return name if isinstance(name, str) else None
 
 
 def counts_in_words(counts: Mapping[str, int]) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from windlass.core.abilities import in_words, missing
 from windlass.core.counts import plural
+from windlass.core.gates import budget_of
 from windlass.core.rates import rate_text
 from windlass.core.states import State
 from windlass.presentation.text import span
@@ -50,15 +52,24 @@ def abilities_in(queue: str, workers: Iterable[WorkerRecord]) -> list[frozenset[
 
 
 def why_it_waits(
-    job: JobRecord, queue: QueueRecord | None, serving: int, now: float, workers: Iterable[WorkerRecord] = ()
+    job: JobRecord,
+    queue: QueueRecord | None,
+    serving: int,
+    now: float,
+    workers: Iterable[WorkerRecord] = (),
+    budgets: Iterable[BudgetRecord] | None = None,
 ) -> str | None:
     """Why the job is not running; None where it runs or has ended. `serving` counts the workers of its queue
-    that are alive. `workers` are asked what they have where the job needs something."""
+    that are alive. `workers` are asked what they have where the job needs something; `budgets`, where they
+    are known, why they grant none."""
     if job.state is State.WAITING and not job.cancel_requested:
         return "it waits for its parts"
     if job.state not in (State.SCHEDULED, State.READY, State.RETRYING):
         return "its cancel was requested" if job.cancel_requested else None
     reasons = [job.reason] if job.reason else []
+    if budgets is not None and (name := budget_of(job.reason)) is not None:
+        asked = next((each for each in budgets if each.name == name), None)
+        reasons += filter(None, [budget_in_words(asked)])
     if job.state is not State.READY and job.run_at is not None:
         left = job.run_at - now
         reasons.append(f"due in {span(left)}" if left > 0 else "due now")
@@ -81,11 +92,16 @@ def why_it_waits(
 
 
 def why_or_reason(
-    job: JobRecord, view: ClusterView, now: float, workers: Iterable[WorkerRecord]
+    job: JobRecord,
+    view: ClusterView,
+    now: float,
+    workers: Iterable[WorkerRecord],
+    budgets: Iterable[BudgetRecord] | None = None,
 ) -> str | None:
     """Why the job is not running, else the reason that the store keeps with it."""
     serving = view.serving.get(job.queue, 0)
-    return why_it_waits(job, view.queues.get(job.queue), serving, now, workers) or job.reason
+    queue = view.queues.get(job.queue)
+    return why_it_waits(job, queue, serving, now, workers, budgets) or job.reason
 
 
 def budget_in_words(budget: BudgetRecord | None) -> str:
@@ -98,8 +114,17 @@ def budget_in_words(budget: BudgetRecord | None) -> str:
         return "its breaker is half-open: one run at a time"
     if budget.paused_for > 0:
         return f"drained, resumes in {span(budget.paused_for)}"
-    if budget.cap is not None and budget.used >= budget.cap:
-        return f"its cap of {budget.cap:,} per {budget.cap_per} is used up"
+    return _cap_in_words(budget)
+
+
+def _cap_in_words(budget: BudgetRecord) -> str:
+    if budget.cap is None:
+        return ""
+    cap, left = f"its cap of {budget.cap:,} per {budget.cap_per}", budget.cap - budget.used
+    if left <= 0:
+        return f"{cap} is used up"
+    if budget.waiting and left < budget.tokens:  # so it is not for tokens that they wait
+        return f"{math.floor(left):,} left of {cap}"
     return ""
 
 

@@ -82,7 +82,7 @@ class Blocking:
         lasts = span(delay)
         name = self._steps.numbered("sleep")
         left = wait(self._port.loop, "blocking.sleep", lambda: self._steps.sleep(name, lasts))
-        self._suspend(left)
+        self._suspend(left, name)
 
     def _wait(self, seconds: float) -> None:
         """Wait between two tries; raises Cancelled where the run should stop."""
@@ -98,7 +98,7 @@ class Blocking:
     def wait(self, name: str, *, timeout: Duration | None = None, type: Any = Any) -> Any:
         """Wait for a signal; see `Context.wait`."""
         check_name(name)
-        lasts = None if timeout is None else span(timeout, f"wait({name!r}, timeout")
+        lasts = None if timeout is None else span(timeout, f"wait({name!r}): timeout")
         numbered = self._steps.numbered(f"{WAIT}{name}")
         while True:
             found = wait(
@@ -106,12 +106,12 @@ class Blocking:
             )
             if isinstance(found, Step):
                 return self._steps.answer(found, name, type)
-            self._suspend(found)
+            self._suspend(found, numbered)
 
-    def _suspend(self, left: float) -> None:
+    def _suspend(self, left: float, name: str) -> None:
         """End the run, or sleep where that is soon over."""
         if left > IN_PLACE:
-            suspended = Suspended(left)
+            suspended = Suspended(left, (name,))
             self._steps.refuse(suspended)
             raise suspended
         time.sleep(left)

@@ -17,11 +17,12 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import inspect
 import logging
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from contextvars import ContextVar
 from datetime import UTC, datetime
-from types import MappingProxyType, TracebackType
+from types import CoroutineType, MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar, Unpack, cast, overload
 
 from windlass.core.durations import Duration
@@ -33,7 +34,7 @@ from windlass.running.emitting import MAX_EVENT, RunStream
 from windlass.running.encoding import decode, encode
 from windlass.running.port import Port, hop, runs_on, wait
 from windlass.running.steps import IN_PLACE, WAIT, Call, Steps, run, run_in_transaction, span, time_until
-from windlass.signals import Cancelled, Retry
+from windlass.signals import Cancelled, Dead, Retry
 from windlass.store.records import ClaimedJob, Outcome, Step
 from windlass.store.signal_rules import check_name
 
@@ -51,20 +52,33 @@ _current: Final[ContextVar[Context]] = ContextVar("windlass.context")
 
 def _on_loop(method: F) -> F:
     """Refuse a plain handler as it calls and not as it awaits, which it never does: what it got would be a
-    coroutine, which is true like a yes, and its wait would be over before it began [W2]."""
+    coroutine, which is true like a yes, and its wait would be over before it began [W2]. An `async def`
+    handler that does not await is told as it returns: see `_returned`."""
 
     @functools.wraps(method)
     def called(self: Context, *args: Any, **kwargs: Any) -> Any:
         self._must_be_on_loop(method.__name__)
-        return method(self, *args, **kwargs)
+        coroutine = method(self, *args, **kwargs)
+        calls = self._calls
+        if calls is None:
+            calls = self._calls = []
+        while calls and calls[-1].cr_frame is None:  # it has ended; one call is held for any number of tokens
+            del calls[-1]
+        calls.append(coroutine)
+        return coroutine
 
     return cast(F, called)
+
+
+def _is_unbegun(coroutine: CoroutineType[Any, Any, Any]) -> bool:
+    return inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED
 
 
 class Context:
     """One run of one job, as its handler sees it."""
 
     __slots__ = (
+        "_calls",
         "_cancelled",
         "_checkpoints",
         "_emits",
@@ -87,6 +101,8 @@ class Context:
         self._logger: logging.LoggerAdapter[logging.Logger] | None = None
         self._result: str | None = None
         self._steps: Steps | None = None
+        self._calls: list[CoroutineType[Any, Any, Any]] | None = None
+        """What was called on the loop and may not have been awaited yet."""
 
     @staticmethod
     def for_test(task: str = "test.task", **fields: Unpack[TestFields]) -> TestContext:
@@ -382,7 +398,7 @@ class Context:
         it returned first. `timeout` counts from the first time it is asked, None means for ever; when it is
         over, WaitTimedOut is raised, now and on each later attempt. Uncaught, that ends the job dead."""
         check_name(name)
-        lasts = None if timeout is None else span(timeout, f"wait({name!r}, timeout")
+        lasts = None if timeout is None else span(timeout, f"wait({name!r}): timeout")
         numbered = self._durable.numbered(f"{WAIT}{name}")
         while True:
             with self._durable.counted():
@@ -438,6 +454,24 @@ class Context:
         if self._steps is None:
             self._steps = Steps(self._job, self._port)
         return self._steps
+
+    async def _returned(self) -> None:
+        """For the engine, on its loop: the handler has returned. Raises Dead where it forgot an await, since
+        what it did is done, and what ends this run where it has caught that [W2]."""
+        if self._calls and not self._ended:
+            if any(map(_is_unbegun, self._calls)):
+                await asyncio.sleep(0)  # a task that the handler has made last has not begun yet
+            forgotten = [each for each in self._calls if _is_unbegun(each)]
+            for each in forgotten:
+                each.close()
+            if forgotten:
+                name = forgotten[0].cr_code.co_name
+                raise Dead(
+                    f"its handler called ctx.{name}(…) and did not await it, so that was not done: write "
+                    f"`await ctx.{name}(…)`, and replay the job"
+                )
+        if self._steps is not None:
+            self._steps.go_on()
 
     def _refuse_steps(self, why: str) -> None:
         """For the engine: this handler can have none."""

@@ -19,11 +19,11 @@ import random
 import threading
 import time
 import typing
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 import msgspec
 
@@ -37,7 +37,7 @@ from windlass.errors import (
     StoreError,
     WaitTimedOut,
 )
-from windlass.running.encoding import decoder, encode, schema_of
+from windlass.running.encoding import Decoder, decoder, encode, schema_of
 from windlass.running.port import Port
 from windlass.signals import MAX_DELAY, Retry, Signal
 from windlass.store.records import TIMEOUT, ClaimedJob, Step, Wait
@@ -59,8 +59,10 @@ class Suspended(BaseException):
     """Ends a run whose job goes on later. No failure: `except Exception` does not see it, and `finally` does.
     Let it pass."""
 
-    def __init__(self, delay: float) -> None:
+    def __init__(self, delay: float, names: Iterable[str]) -> None:
         self.delay: Final = delay
+        self.signals: Final = tuple(each.removeprefix(WAIT) for each in names if each.startswith(WAIT))
+        """The waits that it ended with, by their signals; none: it sleeps."""
         super().__init__(f"the job goes on in {delay:g} s, or with its signal")
 
 
@@ -87,6 +89,7 @@ class Call:
     """A step as its caller describes it."""
 
     __slots__ = (
+        "_decoder",
         "accepts",
         "args",
         "function",
@@ -123,9 +126,17 @@ class Call:
         self.retry = retry
         self.timeout = None if timeout is None else span(timeout, f"step {name!r}, timeout")
         self.type = return_type(function) if type is None else type
+        self._decoder: Decoder | None = None
         self.version = version
         self.accepts = accepts
         self.was = was
+
+    @property
+    def decoder(self) -> Decoder:
+        """Reads its result. Raises ConfigurationError where its type cannot be read."""
+        if self._decoder is None:
+            self._decoder = decoder(self.type)
+        return self._decoder
 
     @property
     def code(self) -> str:
@@ -173,6 +184,12 @@ class Steps:
     def refuse(self, why: BaseException) -> None:
         """No more steps: whoever asks for one is told this."""
         self._refusal = why
+
+    def go_on(self) -> None:
+        """The handler has returned. Where the run was to end at a sleep or a wait, and the handler caught
+        that, in a gather with return_exceptions say, it ends there all the same: raise it again."""
+        if isinstance(self._refusal, Suspended):
+            raise self._refusal
 
     def hand(self, results: str) -> None:
         """What the job is handed by others, as JSON text."""
@@ -238,12 +255,16 @@ class Steps:
                 self._still.set()
 
     async def find(self, name: str, call: Call) -> Step | None:
-        """The step that is done already. Raises StepChanged where other code has done it."""
+        """The step that is done already. Raises StepChanged where other code has done it, ConfigurationError
+        where it is to be run and its result could not be read."""
         kept = await self._load()
         found = kept.get(name)
         if found is None and call.was is not None:
             found = kept.get(call.was + name[len(call.name) :])
-        if found is None or found.code in (call.code, *call.accepts):
+        if found is None:
+            _ = call.decoder  # a result that nobody can read is refused before it is made
+            return None
+        if found.code in (call.code, *call.accepts):
             return found
         if found.left is not None:
             raise StepChanged(
@@ -274,7 +295,7 @@ class Steps:
     def read(self, step: Step, call: Call) -> Any:
         """The result of a step, by its annotation."""
         try:
-            return decoder(call.type).decode(step.result)
+            return call.decoder.decode(step.result)
         except msgspec.ValidationError as error:
             raise ResultInvalid(
                 f"task {self._job.task}, job {self._job.id}: the result of step {step.name!r} does not fit "
@@ -312,7 +333,7 @@ class Steps:
                 if await self._is_still(left):
                     first = min(self._sleeps.values()) - time.monotonic()
                     if first > IN_PLACE:
-                        suspended = Suspended(first)
+                        suspended = Suspended(first, self._sleeps)
                         self.refuse(suspended)
                         raise suspended
                     await asyncio.sleep(first)
@@ -335,6 +356,7 @@ class Steps:
         found = (await self._load()).get(name)
         if found is not None:
             return found
+        decoder(type)  # an answer that nobody could read is refused before anybody is asked
         asked = Wait(
             name=name,
             signal=signal,
@@ -441,8 +463,9 @@ def return_type(function: Callable[..., Any]) -> Any:
         return Any
 
 
-def _check_name(name: str) -> None:
-    if not 0 < len(name) <= MAX_NAME or "\0" in name or "#" in name or not _is_text(name):
+def _check_name(name: object) -> None:
+    is_name = isinstance(name, str) and 0 < len(name) <= MAX_NAME and not {"\0", "#"} & {*name}
+    if not is_name or not _is_text(cast(str, name)):
         raise InvalidOption(
             f"{name!r} cannot be the name of a step: it is a text of 1 to {MAX_NAME} characters without '#'"
         )

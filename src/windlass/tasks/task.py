@@ -45,7 +45,7 @@ from windlass.errors import (
     InvalidOption,
     PayloadTooLarge,
 )
-from windlass.handles.job import Job
+from windlass.handles.job import Job, id_of
 from windlass.handles.results import Handed, comes_after, handed_in
 from windlass.running.context import Context
 from windlass.running.encoding import LIMIT, decode
@@ -192,7 +192,7 @@ class Task(Generic[P, R]):
 
     def job(self, id: int | str) -> Job[R]:
         """The handle of a job of this task, from its id."""
-        return self._made(int(id), None)
+        return self._made(id_of(id), None)
 
     def _handle(self, receipt: Receipt) -> Job[R]:
         return self._made(receipt.id, receipt)

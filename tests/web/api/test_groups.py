@@ -42,6 +42,31 @@ async def test_a_group_is_shown_closed_and_cancelled(any_app: Windlass) -> None:
         assert (await get(visitor, f"/api/jobs/{alone.id}"))["group"] is None
 
 
+async def test_its_page_has_its_name_and_the_jobs_that_did_not_succeed(any_app: Windlass) -> None:
+    """By hand it is closed or cancelled, and not run before its time, nor cancelled without its jobs."""
+    async with any_app, visiting(any_app) as visitor:
+        group = await opened(any_app)
+        first, second, *_ = await group.ajobs()
+        await first.acancel()
+        page = (await visitor.get(f"/jobs/{group.id}")).text
+        assert "&lt;b&gt;nightly&lt;/b&gt;" in page
+        assert "<b>nightly" not in page
+        shown = page.split('id="group"')[1].split("</section>")[0]
+        assert shown.index(f"/jobs/{first.id}") < shown.index(f"/jobs/{second.id}")
+        assert "Run now" not in page
+        assert "Cancel the job" not in page
+        assert (await get(visitor, f"/api/groups/{group.id}"))["name"] == "<b>nightly</b>"
+
+
+async def test_of_many_jobs_its_page_gives_the_numbers(any_app: Windlass) -> None:
+    async with any_app, visiting(any_app) as visitor:
+        group = await any_app.aopen_group("many")
+        await group.aenqueue_many(any_app.named("t"), [()] * 101)
+        page = (await visitor.get(f"/jobs/{group.id}")).text
+        assert "101 jobs" in page
+        assert f"/jobs/{(await group.ajobs(limit=1))[0].id}" not in page
+
+
 async def test_its_page_says_how_its_jobs_stand(any_app: Windlass) -> None:
     async with any_app, visiting(any_app) as visitor:
         group = await opened(any_app)

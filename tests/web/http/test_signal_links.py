@@ -1,6 +1,8 @@
 """Addresses that send one signal: signed, good for a while, used once, and no login [W2] [M5]."""
 
 import asyncio
+import base64
+import hashlib
 import logging
 import re
 import time
@@ -45,6 +47,10 @@ async def test_w2_opening_asks_and_the_button_sends_once(
             assert "<script" not in page.text
             assert "<b>{&quot;ok&quot;:true" in page.text
             assert page.headers["cache-control"] == "no-store"
+            assert page.headers["referrer-policy"] == "no-referrer"
+            (style,) = re.findall("<style>(.*?)</style>", page.text)
+            digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+            assert f"style-src 'sha256-{digest}';" in page.headers["content-security-policy"]
         assert [each.job for each in await rig.store.waits()] == [id]
         assert (await press(visitor, url)).status_code == 200
         assert await value_of(rig, id) == {"ok": True, "by": ODD}

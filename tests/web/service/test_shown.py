@@ -94,6 +94,14 @@ def test_a_plain_success_is_told_by_its_record() -> None:
     assert all(each.id is None for each in shown)
 
 
+def test_a_job_that_waits_half_way_was_not_enqueued_to_run_later() -> None:
+    """Its record's `run_at` is when its wait is over; of a job that nobody has run, when it is due."""
+    waits = job(state=State.SCHEDULED, run_at=700.0)
+    put_off = EventRecord(id=9, at=102.0, kind="snooze", text="waits for signal yes", job=1, attempt=1)
+    assert timeline(waits, [], None)[0].text == "to run after 10 min"
+    assert [each.text for each in timeline(waits, [put_off], None)] == ["", "waits for signal yes"]
+
+
 def test_a_failure_is_told_once_and_by_who_knows_more() -> None:
     errors = (Failure("ValueError", "one", "", 1, 102.0), Failure("ValueError", "two", "", 2, 104.0))
     event = EventRecord(

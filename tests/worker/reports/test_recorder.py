@@ -5,12 +5,14 @@ import time
 from collections import Counter
 
 import pytest
+from msgspec.structs import replace
 
 from tests.worker.reports.outcomes import LAST, claimed, ended
 from windlass.core.histogram import percentile
 from windlass.core.rollup import COUNTS, Sample
 from windlass.core.states import WORKERS_OWN, Kind
 from windlass.settings import Events
+from windlass.signals import MAX_DELAY
 from windlass.store.records import Claim, Rescued
 from windlass.worker.reports import eventbuffer, recorder
 from windlass.worker.reports.recorder import Recorder
@@ -154,6 +156,9 @@ def test_m2_events_say_what_the_log_says() -> None:
         ended(Kind.RETRY, attempt=2),
         ended(Kind.RETRY, **LAST),
         ended(Kind.SNOOZE),
+        replace(ended(Kind.SNOOZE), signals=("yes", "no")),
+        replace(ended(Kind.SNOOZE), signals=("yes",), delay=MAX_DELAY),
+        replace(ended(Kind.SNOOZE), signals=()),
         ended(Kind.SUCCEEDED),
         ended(Kind.RELEASED),
     ]
@@ -162,6 +167,9 @@ def test_m2_events_say_what_the_log_says() -> None:
         ("retry", "attempt 2 of 5 failed, next try in 10 s: ValueError: it bounced\\x1b[2J back"),
         ("dead", "attempt 3 of 3 failed, no attempt is left: ValueError: it bounced\\x1b[2J back"),
         ("snooze", "attempt 1 of 5 is put off for 10 s"),
+        ("snooze", "attempt 1 of 5 waits for signal yes, no, at most 10 s"),
+        ("snooze", "attempt 1 of 5 waits for signal yes"),
+        ("snooze", "attempt 1 of 5 sleeps for 10 s"),
     ]
     event = record.events.oldest(1, record.clock)[0]
     assert (event.job, event.queue, event.task, event.worker, event.attempt, event.ms) == (

@@ -87,6 +87,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     job goes to those who have it [K14]."""
     reason: str | None = None
     """DEAD only: why trying again is pointless; without it, the error's own message [O9]."""
+    signals: tuple[str, ...] | None = None
+    """SNOOZE only, for the timeline: the signals that a handler waits for; empty where it sleeps [W2]."""
 
 
 class Room(msgspec.Struct, frozen=True):

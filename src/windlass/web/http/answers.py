@@ -91,9 +91,9 @@ async def refuse(send: Send, problem: Problem, *, as_json: bool = True, last: bo
 
 
 def with_common_headers(message: Message) -> Message:
-    """Add the headers that every response carries to a response's start."""
+    """Add the headers that every response carries to a response's start, but those that it has: of two the
+    last would count."""
     headers = list(message.get("headers") or ())
-    if not any(name.lower() == b"cache-control" for name, _ in headers):
-        headers.append(NO_STORE)
-    message["headers"] = headers + HEADERS
+    own = {name.lower() for name, _ in headers}
+    message["headers"] = headers + [each for each in (NO_STORE, *HEADERS) if each[0] not in own]
     return message

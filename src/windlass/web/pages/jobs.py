@@ -74,9 +74,9 @@ async def one(service: Service, request: Request) -> Response:
     id = found_id(request.path_params["id"])
     job = await service.jobs.get(principal_of(request), id)
     waits = await signals.shown_on(service, request, id) if job.state == State.SCHEDULED else []
-    return render(
-        request, "job.html", section="jobs", job=job, waits=waits, options=options_shown(job), died=died
-    )
+    left = await service.groups.left(principal_of(request), id) if job.group is not None else []
+    about: dict[str, Any] = {"waits": waits, "left": left, "options": options_shown(job), "died": died}
+    return render(request, "job.html", section="jobs", job=job, **about)
 
 
 async def act_on_one(service: Service, request: Request) -> Response:

@@ -1,4 +1,4 @@
-"""The pages behind `app.signal_url(…)`: no login, no script, no look of Mission Control [W2].
+"""The pages behind `app.signal_url(…)`: no login, no script, and of all styles a line [W2].
 
 Scanners of mails open every address, so that opening one only asks; the button sends. What is wrong is said
 in a line, and the same whether a job is gone or has ended. Wrong signatures are slowed like wrong logins
@@ -8,7 +8,9 @@ in a line, and the same whether a job is gone or has ended. Wrong signatures are
 from __future__ import annotations
 
 import time
+from base64 import b64encode
 from collections.abc import Awaitable, Callable
+from hashlib import sha256
 from html import escape
 from typing import Final
 
@@ -23,6 +25,18 @@ from windlass.presentation.text import one_line
 from windlass.web.http.login_throttle import LoginThrottle
 from windlass.web.service.service import Service
 
+_STYLE: Final = (
+    ":root{color-scheme:light dark}body{margin:0;font:1rem/1.5 system-ui,sans-serif;overflow-wrap:anywhere}"
+    "main{max-width:34rem;margin:12vh auto;padding:0 1.25rem}"
+    "button{font:inherit;font-weight:600;padding:.6rem 1.75rem;cursor:pointer}"
+)
+_HASH: Final = b64encode(sha256(_STYLE.encode()).digest()).decode()
+_HEADERS: Final = {
+    "cache-control": "no-store",
+    "referrer-policy": "no-referrer",
+    "content-security-policy": f"default-src 'none'; style-src 'sha256-{_HASH}'; img-src data:; form-action "
+    "'self'; base-uri 'none'; frame-ancestors 'none'",
+}
 _WRONG: Final = (404, "This address is not complete, or was changed.")
 _LATE: Final = (410, "This address has expired.")
 _WHY: Final = {
@@ -85,8 +99,8 @@ def _page(status: int, words: str) -> Response:
 def _html(status: int, body: str) -> Response:
     page = (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Your answer</title>'
-        '<meta name="viewport" content="width=device-width"><meta name="robots" content="noindex"></head>'
+        '<meta name="viewport" content="width=device-width"><meta name="robots" content="noindex">'
+        f'<link rel="icon" href="data:,"><style>{_STYLE}</style></head>'
         f"<body><main>{body}</main></body></html>"
     )
-    headers = {"cache-control": "no-store", "referrer-policy": "no-referrer"}
-    return HTMLResponse(page, status, headers)
+    return HTMLResponse(page, status, _HEADERS)

@@ -79,6 +79,8 @@ async def _search(
 
 
 _FAILED: Final = frozenset({"retry", "dead"})
+_RAN: Final = frozenset({"retry", "snooze", "throttled", "unknown"})
+"""After these a job is due when what they wait for is over."""
 
 
 def timeline(job: JobRecord, events: Iterable[EventRecord], worker: str | None) -> list[EventShape]:
@@ -96,7 +98,10 @@ def _derived(
 ) -> Iterator[tuple[float, EventShape]]:
     """What the record tells."""
     put_off = job.run_at - job.enqueued_at if job.run_at is not None and not job.errors else 0.0
-    message = f"to run after {span(put_off)}" if put_off > 0 and job.attempt == 1 else ""
+    begun = job.attempt > 1 or any(
+        kind in _RAN for kind, _ in seen
+    )  # else it may be due when its wait is over
+    message = f"to run after {span(put_off)}" if put_off > 0 and not begun else ""
     yield _moment(job, job.enqueued_at, "enqueued", message)
     for error in job.errors:
         if not any((kind, error.attempt) in seen for kind in _FAILED):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import msgspec
+
+from windlass.core.states import State
 from windlass.handles.group import cancel_group
 from windlass.presentation.audit import AuditEntry
 from windlass.presentation.groups import GroupShape, group_of
@@ -11,6 +14,19 @@ from windlass.web.http.problems import NotFound
 from windlass.web.service.audit import Actions
 
 MAX_LISTED = 1_000
+MAX_LOOKED_UP = 100
+"""Jobs of a group that its page looks up one by one; of more it gives the numbers."""
+SHOWN = 20
+_LAST = (State.DEAD, State.CANCELLED, State.RETRYING, State.RUNNING)
+"""Those that an operator looks for, in this order, before others that have not succeeded."""
+
+
+class GroupJob(msgspec.Struct, frozen=True):
+    """A job of a group, as its page lists it."""
+
+    id: str
+    task: str
+    state: str
 
 
 class Groups(Actions):
@@ -34,6 +50,20 @@ class Groups(Actions):
         principal.require(Role.READ)
         limit = max(1, min(limit, MAX_LISTED))
         return [str(job) for job in await self._store.ask(lambda store: store.group_jobs(id, after, limit))]
+
+    async def left(self, principal: Principal, id: int) -> list[GroupJob]:
+        """Some of its jobs that have not succeeded, the dead first; none of a group of very many."""
+        principal.require(Role.READ)
+
+        async def read(store: Store) -> list[GroupJob]:
+            ids = await store.group_jobs(id, 0, MAX_LOOKED_UP + 1)
+            if len(ids) > MAX_LOOKED_UP:
+                return []
+            found = [job for each in ids if (job := await store.job(each)) and job.state != State.SUCCEEDED]
+            found.sort(key=lambda job: _LAST.index(job.state) if job.state in _LAST else len(_LAST))
+            return [GroupJob(str(job.id), job.task, str(job.state)) for job in found[:SHOWN]]
+
+        return await self._store.shared(("jobs left", id), 2.0, read)
 
     async def close(self, principal: Principal, id: int) -> bool:
         """Take no more jobs; whether it was open. Raises NotFound."""

@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from windlass.core.gates import budget_of
 from windlass.errors import EnqueueError, JobNotFound
 from windlass.handles import bulk as walks
 from windlass.handles.bulk import Verb
@@ -115,6 +116,8 @@ class Jobs(Actions):
             return found, shape, await store.events(job=id, limit=_MAX_EVENTS), await store.steps(id)
 
         record, parent, events, steps = await self._store.ask(read)
+        asked = budget_of(record.reason) is not None
+        budgets = await self._store.ask(lambda store: store.budgets()) if asked else None
         state = await self._store.state()
         now = await self._store.now()
         labels = labels_of(state.workers)
@@ -127,7 +130,9 @@ class Jobs(Actions):
         return JobView(
             **job_fields(record, labels),
             state_text=state_in_words(record),
-            why=why_it_waits(record, state.view.queues.get(record.queue), serving, now, state.workers),
+            why=why_it_waits(
+                record, state.view.queues.get(record.queue), serving, now, state.workers, budgets
+            ),
             running_since=iso(began),
             deadline=None if began is None else iso(began + limit),
             timeline=timeline(record, events, label),

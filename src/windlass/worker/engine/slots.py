@@ -294,7 +294,9 @@ class Slots:
         """A plain handler has ended in its thread. What went wrong, and what must be awaited, is a task's."""
         run = call.run
         run.call = None  # which leads back to it
-        if call.error is None and run.context._checkpoints is None and run.context._emits is None:
+        context = run.context
+        waits = context._checkpoints is not None or context._emits is not None or context._steps is not None
+        if call.error is None and not waits:
             queue = run.job.queue
             if self._buffers[queue] and queue not in self._filling:
                 self._fill_later(queue)  # once for all that have ended by now

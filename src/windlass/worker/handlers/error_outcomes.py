@@ -56,7 +56,8 @@ class ErrorOutcomes:
         error = ungrouped(error)
         match error:
             case Snooze() | Suspended():
-                return Outcome(job=job, kind=Kind.SNOOZE, delay=error.delay)
+                waits_for = error.signals if isinstance(error, Suspended) else None
+                return Outcome(job=job, kind=Kind.SNOOZE, delay=error.delay, signals=waits_for)
             case Throttled():
                 return Outcome(job=job, kind=Kind.THROTTLED, delay=await self._cool(job, error))
             case Cancelled():

@@ -129,6 +129,8 @@ class Runner:
         try:
             if call is not None:
                 result = call.result()
+                if context._steps is not None:
+                    context._steps.go_on()
             elif task.mode == "loop" and not self._hooks.middleware and not job.options.results:
                 # The hot path: no frame that need not be there, since each costs a share of a short job.
                 args, kwargs = task.decode(job.payload)
@@ -136,6 +138,8 @@ class Runner:
                     kwargs[task.signature.context] = context
                 entered(context)
                 value = await task.function(*args, **kwargs)
+                if context._calls is not None:
+                    await context._returned()
                 result = None if value is None else keep(value, task)
             else:
                 result = keep(await self._call(task, job, context), task)
@@ -234,8 +238,11 @@ class Runner:
     async def _call(self, task: RegisteredTask[..., Any], job: ClaimedJob, context: Context) -> Any:
         entered(context)
         if self._hooks.middleware:
-            return await self._hooks.wrap(context, lambda: self._handle(task, job, context))
-        return await self._handle(task, job, context)
+            value = await self._hooks.wrap(context, lambda: self._handle(task, job, context))
+        else:
+            value = await self._handle(task, job, context)
+        await context._returned()
+        return value
 
     async def _handle(self, task: RegisteredTask[..., Any], job: ClaimedJob, context: Context) -> Any:
         handed = await handed_payload(task, job, context) if job.options.results else None

@@ -6,10 +6,14 @@ from typing import Final, cast
 
 from windlass.core.states import Kind
 from windlass.presentation.text import one_line, span
+from windlass.signals import MAX_DELAY
 from windlass.store.records import Event, EventKind, Outcome
 
 LONGEST_ERROR: Final = 300
 _LAST: Final = "{attempt} failed, no attempt is left: {error}"
+_WAITS: Final = "{attempt} waits for signal {signals}{at_most}"
+_SLEEPS: Final = "{attempt} sleeps for {delay}"
+_FOR_EVER: Final = 0.99 * MAX_DELAY
 _FORMS: Final[dict[EventKind, str]] = {
     "retry": "{attempt} failed, next try in {delay}: {error}",
     "dead": "{attempt}: {error}",
@@ -48,11 +52,15 @@ def event_of(outcome: Outcome, how: EventKind, at: float, worker: str) -> Event:
 def _words(outcome: Outcome, how: EventKind) -> str:
     job = outcome.job
     form = _LAST if how == "dead" and outcome.kind is Kind.RETRY else _FORMS.get(how, "{attempt}")
+    if how == "snooze" and outcome.signals is not None:
+        form = _WAITS if outcome.signals else _SLEEPS
     return form.format(
         attempt=f"attempt {job.attempt} of {job.options.max_attempts}",
         delay=span(outcome.delay),
         error=_error(outcome),
         kind=outcome.kind.value,
+        signals=", ".join(outcome.signals or ()),
+        at_most="" if outcome.delay >= _FOR_EVER else f", at most {span(outcome.delay)}",
     )
 
 
