@@ -14,6 +14,17 @@ from windlass.store.records import Awaited, Wait
 pytestmark = BOTH
 ONE = "SELECT windlass.send_signal($1, 'go', '1', true, NULL, NULL)"
 """As a signal is sent that could not be answered at once, or may be sent once."""
+HOLD = """
+CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF current_setting('test.hold', true) = 'on' THEN
+        PERFORM pg_advisory_xact_lock(74);
+    END IF;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER hold BEFORE INSERT ON windlass.wait FOR EACH ROW EXECUTE FUNCTION hold();
+"""
+"""A session may be held up between the proof that its worker has the job and its wait."""
 
 
 @pytest.mark.parametrize("isolation", ["read committed", "repeatable read", "serializable"])
@@ -205,6 +216,27 @@ async def test_w2_a_wait_that_is_asked_again_before_the_first_is_written(alone: 
     assert await repeated == said == ("answered" if sent else "waits")
     assert await alone.look.value("SELECT count(*) FROM windlass.wait") == (0 if sent else 1)
     assert await alone.look.value("SELECT count(*) FROM windlass.signal") == max(sent - 1, 0)
+
+
+async def test_w2_a_call_of_the_last_run_does_not_take_the_wait_back(alone: Base) -> None:
+    """It was proven to hold the job, and then stood still while its run ended and the next one asked and was
+    suspended. Found by reading: the wait was under the old claim then, and no signal could end it."""
+    lane, worker, job = await begun(alone)
+    late, gate = await alone.sessions(2)
+    await alone.look.run(HOLD)
+    await gate.run("SELECT pg_advisory_lock(74)")
+    await late.run("SET test.hold = 'on'")
+    asking = asyncio.create_task(ask(late, worker, job))
+    await alone.blocked(late)
+    await alone.finish(worker, [job], Kind.SNOOZE, delay=3600)
+    assert await alone.look.value("SELECT windlass.retry($1)", job.id) == "retried"
+    (again,) = (await alone.claim_late(lane, worker)).jobs
+    assert await ask(alone.look, worker, again) == "waits"
+    await alone.finish(worker, [again], Kind.SNOOZE, delay=3600)
+    await gate.run("SELECT pg_advisory_unlock(74)")
+    await asking
+    assert await alone.look.value(OWN, job.id) == "delivered"
+    assert await goes_on(alone, lane, worker) == "answered"
 
 
 async def test_w2_two_waits_side_by_side_take_two_signals(alone: Base) -> None:
