@@ -273,3 +273,19 @@ async def test_w2_a_producer_may_signal_and_a_reader_may_not(alone: Base, role: 
     assert await producer.value(SEND, job.id) == "delivered"
     with pytest.raises(asyncpg.InsufficientPrivilegeError):
         await reader.value(SEND, job.id)
+
+
+async def test_w2_a_promotion_looks_at_all_notes(alone: Base) -> None:
+    """Each job that begins to wait leaves one: a signal behind them must not wait for as many promotions."""
+    store = await alone.store()
+    lane, worker = await alone.lane(), await alone.worker()
+    for _ in range(25):
+        await alone.look.enqueue()
+    jobs = (await alone.claim(lane, worker)).jobs
+    for job in jobs:
+        assert await ask(alone.look, worker, job) == "waits"
+    await alone.finish(worker, jobs, Kind.SNOOZE, delay=3600)
+    assert await alone.look.value(SEND, jobs[-1].id) == "delivered"
+    await store.promote(10)
+    assert await alone.look.value("SELECT count(*) FROM windlass.signal_note") == 0
+    assert await goes_on(alone, lane, worker) == "answered"
