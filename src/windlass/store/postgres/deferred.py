@@ -51,6 +51,8 @@ class Deferred:
             served = True
             if waiting["expired"]:  # first, so that nothing is let through that has waited too long
                 served &= await self._all(connection, "end_expired", limit)
+            if waiting["put_off"]:
+                await self._steps(connection, "cancel_put_off", limit=limit)
             if waiting["advance"] or waiting["cancel"]:
                 await self._stir(connection)
             if waiting["signals"]:

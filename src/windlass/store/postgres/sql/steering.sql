@@ -41,6 +41,32 @@ BEGIN
     END LOOP;
 END $$;
 
+-- One bounded step: cancels jobs whose cancel was requested while a flush put them off, neither of which saw
+-- the other [O5]. They may wait for long, or for ever. Returns how many.
+-- Callers: the store's promote. May call: worker. Lock: ACCESS SHARE on claim; those of try_lock_waiting,
+-- without waiting: a job that somebody holds is left for the next step.
+CREATE OR REPLACE FUNCTION windlass.cancel_put_off(p_limit int) RETURNS int
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
+SET enable_bitmapscan = off SET jit = off AS $$
+DECLARE
+    v_job  bigint;
+    v_done int := 0;
+BEGIN
+    LOCK TABLE windlass.claim IN ACCESS SHARE MODE;
+    FOR v_job IN SELECT q.job FROM windlass.cancel_request q
+                  WHERE EXISTS (SELECT FROM windlass.deferred d WHERE d.id = q.job OFFSET 0)
+                     OR EXISTS (SELECT FROM windlass.held h WHERE h.id = q.job OFFSET 0)
+                  ORDER BY q.job LIMIT p_limit LOOP
+        IF windlass.try_lock_waiting(v_job) AND windlass.end_waiting(v_job, 'cancelled') THEN
+            v_done := v_done + 1;
+        END IF;
+    END LOOP;
+    IF v_done > 0 AND pg_sequence_last_value('windlass.awaited'::regclass) = 1 THEN
+        PERFORM windlass.wake('!');
+    END IF;
+    RETURN v_done;
+END $$;
+
 -- ==== Deleting ====
 
 -- Removes a job: 'deleted', 'requested' (it runs; its cancel was asked for) or 'not_found' [O5].
