@@ -7,6 +7,7 @@ import pytest
 
 from tests.stock import BOTH
 from tests.store.postgres.kit import Base, Isolation
+from tests.store.postgres.plans import blocks
 from tests.store.postgres.waiting import LOOK, OWN, SEND, ask, begun, goes_on, suspended
 from windlass.core.states import Kind
 from windlass.store.records import Awaited, Wait
@@ -288,4 +289,46 @@ async def test_w2_a_promotion_looks_at_all_notes(alone: Base) -> None:
     assert await alone.look.value(SEND, jobs[-1].id) == "delivered"
     await store.promote(10)
     assert await alone.look.value("SELECT count(*) FROM windlass.signal_note") == 0
+    assert await goes_on(alone, lane, worker) == "answered"
+
+
+@pytest.mark.parametrize("sql", [LOOK, "SELECT windlass.upkeep()"])
+async def test_w2_under_a_snapshot_notes_that_are_gone_are_not_read_again(alone: Base, sql: str) -> None:
+    """[rule 14] Somebody holds a snapshot open while thousands of notes come and go."""
+    (pinned,) = await alone.sessions(1)
+    jobs = [await alone.look.enqueue() for _ in range(4)]
+
+    async def look() -> int:
+        """What it costs to look at one note."""
+        await alone.look.value(SEND, jobs[0])
+        cost = await blocks(alone.look, sql)
+        await alone.look.run(LOOK)
+        return cost
+
+    before = min([await look() for _ in range(3)])
+    await pinned.begin("repeatable read")
+    await pinned.value("SELECT count(*) FROM windlass.queue")
+    for job in jobs[1:]:
+        await alone.look.run("SELECT windlass.signal($1, 'go', '1') FROM generate_series(1, 900)", job)
+        while await alone.look.value(LOOK):
+            pass
+    after = min([await look() for _ in range(3)])
+    await pinned.rollback()
+    assert after <= before + 10, before
+
+
+async def test_w2_a_note_that_commits_late_is_found(alone: Base) -> None:
+    """[rule 14] Its transaction began before many whose notes are gone."""
+    lane, worker, job = await suspended(alone)
+    other = await alone.look.enqueue("t", queue="other")
+    (sender,) = await alone.sessions(1)
+    await sender.begin()
+    await sender.value(SEND, job.id)
+    for _ in range(3):
+        await alone.look.run("SELECT windlass.signal($1, 'go', '1') FROM generate_series(1, 250)", other)
+        while await alone.look.value(LOOK):
+            pass
+    await sender.commit()
+    assert await alone.look.value("SELECT signals FROM windlass.upkeep()")
+    await alone.look.run(LOOK)
     assert await goes_on(alone, lane, worker) == "answered"

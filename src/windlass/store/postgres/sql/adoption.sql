@@ -178,6 +178,7 @@ BEGIN
     -- Their transactions are those of another server.
     DELETE FROM windlass.list_start;
     UPDATE windlass.gate_look SET noted = '0';
+    UPDATE windlass.signal_look SET noted = '0';
     UPDATE windlass.rotation SET victim = NULL, turn = turn + 1, judged = false, carry_lanes = '{}',
            carry = '{}';
     PERFORM FROM windlass.unique_key WHERE touched IS NOT NULL FOR UPDATE NOWAIT;  -- see adopt_edits

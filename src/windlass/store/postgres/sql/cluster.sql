@@ -202,7 +202,8 @@ BEGIN
                                          UNION ALL
                                         SELECT FROM windlass.held h WHERE h.id = q.job LIMIT 1) AS w),
            EXISTS (SELECT FROM windlass.expiry e WHERE e.at <= windlass.now()),
-           EXISTS (SELECT FROM windlass.signal_note)
+           EXISTS (SELECT FROM windlass.signal_note n
+                    WHERE n.xid >= (SELECT k.noted FROM windlass.signal_look k))
       INTO settle_rest, clock_back, replace_step, admit, changed_gates, passes, pressure, follow, advance,
       cancel, put_off, expired, signals;
 END $$;
