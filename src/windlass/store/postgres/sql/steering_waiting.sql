@@ -159,8 +159,8 @@ END $$;
 
 -- Takes the locks that end_waiting needs for a job, without waiting; false: somebody holds one of them, so
 -- leave the job for later [S2]. True as well for one that waits nowhere.
--- Callers: cancel_put_off, replace_step, follow. May call: worker. Lock: the lane in which the job waits; else
--- its row, and the lane in which it would be shown.
+-- Callers: cancel_put_off, replace_step, follow. May call: worker. Lock: the lane in which the job waits;
+-- else its row, and the lane in which it would be shown.
 CREATE OR REPLACE FUNCTION windlass.try_lock_waiting(p_job bigint) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE

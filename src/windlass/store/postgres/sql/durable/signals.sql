@@ -245,8 +245,8 @@ END $$;
 -- many notes it took away. One whose job somebody holds goes to the back: his transaction may be rolled
 -- back. Notes are read from the oldest that was there the last time: under an open snapshot those that are
 -- gone would be walked over again [rule 14].
--- Callers: the store's promote. May call: worker. Lock: the notes, without waiting; those of wake_waiting; the
--- row that says from where on to read, without waiting, now and then.
+-- Callers: the store's promote. May call: worker. Lock: the notes, without waiting; those of wake_waiting;
+-- the row that says from where on to read, without waiting, now and then.
 CREATE OR REPLACE FUNCTION windlass.deliver_signals(p_limit int) RETURNS int
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$

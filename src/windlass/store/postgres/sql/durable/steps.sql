@@ -119,7 +119,8 @@ BEGIN
     FOR v_look IN 1..50 LOOP
         v_old := ARRAY(
             SELECT DISTINCT s.job FROM windlass.step s
-             WHERE s.ctid >= format('(%s,0)', v_from)::tid AND s.ctid < format('(%s,0)', v_from + c_pages)::tid
+             WHERE s.ctid >= format('(%s,0)', v_from)::tid
+               AND s.ctid < format('(%s,0)', v_from + c_pages)::tid
                AND s.at < windlass.now() - make_interval(
                        secs => (SELECT m.retention FROM windlass.meta m WHERE m.single)));
         v_gone := ARRAY(SELECT o.job FROM unnest(v_old) AS o (job)
