@@ -260,3 +260,21 @@ async def test_w1_the_steps_of_many_jobs_at_once_are_judged_one_by_one(rig: Rig)
         expected = [] if job is lost else ["0"] if job is again else [str(job.id)]
         if job is not broken:
             assert [step.result for step in await rig.store.steps(job.id)] == expected
+
+
+async def test_w1_steps_that_are_younger_do_not_hold_up_those_of_jobs_that_are_gone(rig: Rig) -> None:
+    """[K6] What is young is passed over at once: else the more there is of it, the longer the rest stays."""
+    worker = await rig.worker()
+    gone, other = await rig.add("t", "t")
+    jobs = await rig.claim(worker)
+    for job, n in zip(jobs, (1, 300), strict=True):
+        steps = [Step(name=f"s{i}", result=f'"{i:0300}"') for i in range(n)]
+        await asyncio.gather(*(rig.store.save_step(worker, job, step) for step in steps))
+        await rig.clock.advance(SETTINGS.retention * 0.6)
+        for _ in range(3):
+            await rig.store.expire(limit=1)
+    await rig.finish(worker, jobs[0])
+    for _ in range(9):
+        await rig.store.rotate(force=True)
+    await rig.store.expire(limit=1)
+    assert [len(await rig.store.steps(id)) for id in (gone, other)] == [0, 300]

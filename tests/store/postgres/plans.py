@@ -94,3 +94,10 @@ async def plans(session: Session) -> AsyncIterator[Plans]:
         yield found
     finally:
         session.connection.remove_log_listener(found.note)
+
+
+async def blocks(session: Session, sql: str, *args: object) -> int:
+    """How many blocks a statement looks at, with all that it calls."""
+    found = json.loads(await session.value(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {sql}", *args))
+    plan = found[0]["Plan"]
+    return int(plan["Shared Hit Blocks"]) + int(plan["Shared Read Blocks"])

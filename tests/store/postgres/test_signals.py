@@ -7,6 +7,7 @@ import pytest
 
 from tests.stock import BOTH
 from tests.store.postgres.kit import Base, Isolation
+from tests.store.postgres.plans import blocks
 from tests.store.postgres.waiting import LOOK, OWN, SEND, ask, begun, goes_on, suspended
 from windlass.core.states import Kind
 from windlass.store.records import Awaited, Wait
@@ -14,6 +15,17 @@ from windlass.store.records import Awaited, Wait
 pytestmark = BOTH
 ONE = "SELECT windlass.send_signal($1, 'go', '1', true, NULL, NULL)"
 """As a signal is sent that could not be answered at once, or may be sent once."""
+HOLD = """
+CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF current_setting('test.hold', true) = 'on' THEN
+        PERFORM pg_advisory_xact_lock(74);
+    END IF;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER hold BEFORE INSERT ON windlass.wait FOR EACH ROW EXECUTE FUNCTION hold();
+"""
+"""A session may be held up between the proof that its worker has the job and its wait."""
 
 
 @pytest.mark.parametrize("isolation", ["read committed", "repeatable read", "serializable"])
@@ -207,6 +219,27 @@ async def test_w2_a_wait_that_is_asked_again_before_the_first_is_written(alone: 
     assert await alone.look.value("SELECT count(*) FROM windlass.signal") == max(sent - 1, 0)
 
 
+async def test_w2_a_call_of_the_last_run_does_not_take_the_wait_back(alone: Base) -> None:
+    """It was proven to hold the job, and then stood still while its run ended and the next one asked and was
+    suspended. Found by reading: the wait was under the old claim then, and no signal could end it."""
+    lane, worker, job = await begun(alone)
+    late, gate = await alone.sessions(2)
+    await alone.look.run(HOLD)
+    await gate.run("SELECT pg_advisory_lock(74)")
+    await late.run("SET test.hold = 'on'")
+    asking = asyncio.create_task(ask(late, worker, job))
+    await alone.blocked(late)
+    await alone.finish(worker, [job], Kind.SNOOZE, delay=3600)
+    assert await alone.look.value("SELECT windlass.retry($1)", job.id) == "retried"
+    (again,) = (await alone.claim_late(lane, worker)).jobs
+    assert await ask(alone.look, worker, again) == "waits"
+    await alone.finish(worker, [again], Kind.SNOOZE, delay=3600)
+    await gate.run("SELECT pg_advisory_unlock(74)")
+    await asking
+    assert await alone.look.value(OWN, job.id) == "delivered"
+    assert await goes_on(alone, lane, worker) == "answered"
+
+
 async def test_w2_two_waits_side_by_side_take_two_signals(alone: Base) -> None:
     store = await alone.store()
     lane, worker = await alone.lane(), await alone.worker()
@@ -241,3 +274,61 @@ async def test_w2_a_producer_may_signal_and_a_reader_may_not(alone: Base, role: 
     assert await producer.value(SEND, job.id) == "delivered"
     with pytest.raises(asyncpg.InsufficientPrivilegeError):
         await reader.value(SEND, job.id)
+
+
+async def test_w2_a_promotion_looks_at_all_notes(alone: Base) -> None:
+    """Each job that begins to wait leaves one: a signal behind them must not wait for as many promotions."""
+    store = await alone.store()
+    lane, worker = await alone.lane(), await alone.worker()
+    for _ in range(25):
+        await alone.look.enqueue()
+    jobs = (await alone.claim(lane, worker)).jobs
+    for job in jobs:
+        assert await ask(alone.look, worker, job) == "waits"
+    await alone.finish(worker, jobs, Kind.SNOOZE, delay=3600)
+    assert await alone.look.value(SEND, jobs[-1].id) == "delivered"
+    await store.promote(10)
+    assert await alone.look.value("SELECT count(*) FROM windlass.signal_note") == 0
+    assert await goes_on(alone, lane, worker) == "answered"
+
+
+@pytest.mark.parametrize("sql", [LOOK, "SELECT windlass.upkeep()"])
+async def test_w2_under_a_snapshot_notes_that_are_gone_are_not_read_again(alone: Base, sql: str) -> None:
+    """[rule 14] Somebody holds a snapshot open while thousands of notes come and go."""
+    (pinned,) = await alone.sessions(1)
+    jobs = [await alone.look.enqueue() for _ in range(4)]
+
+    async def look() -> int:
+        """What it costs to look at one note."""
+        await alone.look.value(SEND, jobs[0])
+        cost = await blocks(alone.look, sql)
+        await alone.look.run(LOOK)
+        return cost
+
+    before = min([await look() for _ in range(3)])
+    await pinned.begin("repeatable read")
+    await pinned.value("SELECT count(*) FROM windlass.queue")
+    for job in jobs[1:]:
+        await alone.look.run("SELECT windlass.signal($1, 'go', '1') FROM generate_series(1, 900)", job)
+        while await alone.look.value(LOOK):
+            pass
+    after = min([await look() for _ in range(3)])
+    await pinned.rollback()
+    assert after <= before + 10, before
+
+
+async def test_w2_a_note_that_commits_late_is_found(alone: Base) -> None:
+    """[rule 14] Its transaction began before many whose notes are gone."""
+    lane, worker, job = await suspended(alone)
+    other = await alone.look.enqueue("t", queue="other")
+    (sender,) = await alone.sessions(1)
+    await sender.begin()
+    await sender.value(SEND, job.id)
+    for _ in range(3):
+        await alone.look.run("SELECT windlass.signal($1, 'go', '1') FROM generate_series(1, 250)", other)
+        while await alone.look.value(LOOK):
+            pass
+    await sender.commit()
+    assert await alone.look.value("SELECT signals FROM windlass.upkeep()")
+    await alone.look.run(LOOK)
+    assert await goes_on(alone, lane, worker) == "answered"

@@ -16,8 +16,8 @@ from windlass.store.records import Promoted
 
 PARENTS_STEP: Final = 100
 FOLLOW_STEP: Final = 500
-FOLLOW_SECONDS: Final = 0.2
-"""For how long one promotion serves those who come after others; the next one comes at once."""
+SERVE_SECONDS: Final = 0.2
+"""For how long one promotion takes steps of one kind; the next one comes at once."""
 SWEEP_STEP: Final = 500
 SWEEP_PAUSE: Final = 10.0
 """Seconds between two looks for passes of jobs that have ended, by one store."""
@@ -48,20 +48,24 @@ class Deferred:
                     pass
             steps = [name for name in ("settle_rest", "replace_step") if waiting[name]]
             await self._steps(connection, *steps, limit=limit)
+            served = True
             if waiting["expired"]:  # first, so that nothing is let through that has waited too long
-                await self._steps(connection, "end_expired", limit=limit)
+                served &= await self._all(connection, "end_expired", limit)
+            if waiting["put_off"]:
+                await self._steps(connection, "cancel_put_off", limit=limit)
             if waiting["advance"] or waiting["cancel"]:
                 await self._stir(connection)
             if waiting["signals"]:
-                await self._steps(connection, "deliver_signals", limit=limit)
+                served &= await self._all(connection, "deliver_signals", limit)
             if waiting["passes"]:
                 await self._sweep(connection)
-            served = not waiting["follow"] or await self._follow(connection, min(limit, FOLLOW_STEP))
+            if waiting["follow"]:
+                served &= await self._follow(connection, min(limit, FOLLOW_STEP))
             (due,) = await self._steps(connection, "promote", limit=limit)
             # What fell due, or is a part, may have been put aside for its fair key just now.
             aside = due or any(waiting[name] for name in ("admit", "advance", "changed_gates", "follow"))
             if not aside:
-                return Promoted(due)
+                return Promoted(due, next_in=None if served else 0.0)
             gates = await connection.fetchrow(schemas.call("sweep_gates", 1, self._db.schema), limit)
             (admitted,) = await self._steps(connection, "admit", limit=limit)
         return Promoted(due, gates["admitted"] + admitted, gates["next_in"] if served else 0.0)
@@ -77,12 +81,20 @@ class Deferred:
     async def _follow(self, connection: Any, limit: int) -> bool:
         """Serve those who come after jobs that have ended, as far as their enders could not; whether all of
         them are served [P12]. The end of one may be the end of the next."""
-        until = time.monotonic() + FOLLOW_SECONDS
+        until = time.monotonic() + SERVE_SECONDS
         while time.monotonic() < until:
             row = await connection.fetchrow(schemas.call("follow", 1, self._db.schema), limit)
             if row["around"]:
                 return True
         return False
+
+    async def _all(self, connection: Any, name: str, limit: int) -> bool:
+        """Take bounded steps of one kind, while each finds as much as it may; whether that was all."""
+        until = time.monotonic() + SERVE_SECONDS
+        while (await self._steps(connection, name, limit=limit))[0] >= limit:
+            if time.monotonic() >= until:
+                return False
+        return True
 
     async def _sweep(self, connection: Any) -> None:
         """Now and then look for passes of jobs that have ended, so that no gate stays shut [F3]."""

@@ -13,7 +13,8 @@ class Promoted(msgspec.Struct, frozen=True):
     due: int = 0
     admitted: int = 0
     next_in: float | None = None
-    """Seconds until more can be admitted: when a budget that jobs wait for has its next token [F1]."""
+    """Seconds until there is more to do: when a budget that jobs wait for has its next token [F1], or at once
+    where a step was too small."""
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):

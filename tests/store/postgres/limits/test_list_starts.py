@@ -10,7 +10,7 @@ import pytest
 from tests.stock import BOTH
 from tests.store.postgres.kit import Base, Session
 from tests.store.postgres.limits.test_runs import KINDS, OVERLOOKED, Runs, numbers, runs
-from tests.store.postgres.plans import explained, plans
+from tests.store.postgres.plans import blocks, explained, plans
 
 __all__ = ["runs"]
 
@@ -97,13 +97,6 @@ async def test_those_who_go_back_to_their_turns_are_found(runs: Runs, kind: str)
         assert len(await runs.drain(8)) == 8
         assert await runs.base.look.value(OVERLOOKED, gate) == 0
     assert await runs.base.look.value(STARTS, gate) <= 1
-
-
-async def blocks(session: Session, sql: str, *args: object) -> int:
-    """How many blocks a statement looks at, with all that it calls."""
-    found = json.loads(await session.value(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {sql}", *args))
-    plan = found[0]["Plan"]
-    return int(plan["Shared Hit Blocks"]) + int(plan["Shared Read Blocks"])
 
 
 @pytest.mark.parametrize("kind", KINDS)

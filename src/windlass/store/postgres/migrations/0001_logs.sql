@@ -391,14 +391,18 @@ CREATE TABLE windlass.signal (
 -- job adds a row, and so does whoever suspends a job: so the one of them who commits last leaves a row with
 -- which both can be seen, and no wake-up is lost. Only added to by them; who has looked removes it.
 CREATE TABLE windlass.signal_note (
-    no  bigint PRIMARY KEY,
-    job bigint NOT NULL
+    job bigint NOT NULL,
+    xid xid8 NOT NULL DEFAULT pg_current_xact_id()
 );
+ALTER TABLE windlass.signal_note REPLICA IDENTITY FULL;
+CREATE INDEX ON windlass.signal_note (xid);
 
--- How far the walk over waits and signals has come that looks for jobs which are gone.
+-- How far the walk over waits and signals has come that looks for jobs which are gone; and notes, none of
+-- which is left of a transaction before `noted`.
 CREATE TABLE windlass.signal_look (
     single boolean PRIMARY KEY DEFAULT true CHECK (single),
-    job    bigint NOT NULL DEFAULT 0
+    job    bigint NOT NULL DEFAULT 0,
+    noted  xid8 NOT NULL DEFAULT '0'
 ) WITH (fillfactor = 50);
 INSERT INTO windlass.signal_look DEFAULT VALUES;
 

@@ -178,6 +178,7 @@ BEGIN
     -- Their transactions are those of another server.
     DELETE FROM windlass.list_start;
     UPDATE windlass.gate_look SET noted = '0';
+    UPDATE windlass.signal_look SET noted = '0';
     UPDATE windlass.rotation SET victim = NULL, turn = turn + 1, judged = false, carry_lanes = '{}',
            carry = '{}';
     PERFORM FROM windlass.unique_key WHERE touched IS NOT NULL FOR UPDATE NOWAIT;  -- see adopt_edits
@@ -198,7 +199,6 @@ BEGIN
                     ('windlass.after_due_id_seq'::regclass, (SELECT max(id) FROM windlass.after_due)),
                     ('windlass.step_no'::regclass, (SELECT max(no) FROM windlass.step)),
                     ('windlass.signal_no'::regclass, greatest((SELECT max(no) FROM windlass.signal),
-                                                              (SELECT max(no) FROM windlass.signal_note),
                                                               (SELECT max(no) FROM windlass.wait))),
                     ('windlass.report_id_seq'::regclass, (SELECT max(id) FROM windlass.report)),
                     ('windlass.event_id_seq'::regclass, (SELECT max(id) FROM windlass.event)),

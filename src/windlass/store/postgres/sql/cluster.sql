@@ -177,7 +177,7 @@ END $$;
 CREATE OR REPLACE FUNCTION windlass.upkeep(
     OUT settle_rest boolean, OUT clock_back boolean, OUT replace_step boolean, OUT admit boolean,
     OUT changed_gates boolean, OUT passes boolean, OUT pressure boolean, OUT follow boolean,
-    OUT advance boolean, OUT cancel boolean, OUT expired boolean, OUT signals boolean)
+    OUT advance boolean, OUT cancel boolean, OUT put_off boolean, OUT expired boolean, OUT signals boolean)
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 BEGIN
@@ -197,10 +197,15 @@ BEGIN
            EXISTS (SELECT FROM windlass.cancel_request q
                     CROSS JOIN LATERAL (SELECT FROM windlass.parent p
                                          WHERE p.id = q.job AND p.state = 'waiting' LIMIT 1) AS p),
+           EXISTS (SELECT FROM windlass.cancel_request q
+                    CROSS JOIN LATERAL (SELECT FROM windlass.deferred d WHERE d.id = q.job
+                                         UNION ALL
+                                        SELECT FROM windlass.held h WHERE h.id = q.job LIMIT 1) AS w),
            EXISTS (SELECT FROM windlass.expiry e WHERE e.at <= windlass.now()),
-           EXISTS (SELECT FROM windlass.signal_note)
+           EXISTS (SELECT FROM windlass.signal_note n
+                    WHERE n.xid >= (SELECT k.noted FROM windlass.signal_look k))
       INTO settle_rest, clock_back, replace_step, admit, changed_gates, passes, pressure, follow, advance,
-      cancel, expired, signals;
+      cancel, put_off, expired, signals;
 END $$;
 
 -- Publishes the oldest xid that may still own a hole: the oldest that holds a lock on ready [rule 3].

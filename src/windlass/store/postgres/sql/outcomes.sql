@@ -352,8 +352,7 @@ BEGIN
         v_waits := v_waits || windlass.put_off(v_later, v_claims, v_delays);
     END IF;
     IF v_waits <> '{}' THEN
-        INSERT INTO windlass.signal_note (no, job)
-        SELECT nextval('windlass.signal_no'), w FROM unnest(v_waits) AS w;
+        INSERT INTO windlass.signal_note (job) SELECT w FROM unnest(v_waits) AS w;
         PERFORM windlass.wake('+');
     END IF;
 END $$;

@@ -1,45 +1,5 @@
--- What operators do: cancel, delete and retry jobs, set queues and tasks. How a job that waits is ended is in
--- steering_waiting.sql.
-
--- ==== Cancelling ====
-
--- Cancels a job [O5]: 'cancelled', 'requested' (it runs, and its worker will stop it; or it is a parent, and
--- its parts will be cancelled), 'finished' or 'not_found'.
--- Callers: users, the store, fire_schedule. May call: worker. Lock: those of cancel_job or cancel_parent.
-CREATE OR REPLACE FUNCTION windlass.cancel(job bigint) RETURNS text
-LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
-    SELECT coalesce(windlass.cancel_parent(job), windlass.cancel_job(job))
-$$;
-
--- Cancels a job that is no parent; the answers are those of cancel.
--- Callers: cancel, cancel_parent. May call: worker. Lock: the lane of a waiting job, until the transaction
--- ends.
--- A job that ran when end_waiting looked may wait again by now, for its next attempt: then it is ended there.
--- One that has become a parent meanwhile is left to promote, which sees the request: its row must not be
--- locked after a lane.
-CREATE OR REPLACE FUNCTION windlass.cancel_job(p_job bigint) RETURNS text
-LANGUAGE plpgsql AS $$
-DECLARE
-    p record;
-BEGIN
-    LOOP
-        IF windlass.end_waiting(p_job, 'cancelled') THEN
-            RETURN 'cancelled';
-        END IF;
-        SELECT * INTO p FROM windlass.locate(p_job);
-        IF FOUND AND p.kind IS NULL AND p.claim IS NOT NULL
-           OR EXISTS (SELECT FROM windlass.parent x WHERE x.id = p_job AND x.state = 'waiting') THEN
-            INSERT INTO windlass.cancel_request (job, at) VALUES (p_job, windlass.now())
-                ON CONFLICT DO NOTHING;
-            RETURN 'requested';
-        ELSIF p.kind IS NOT NULL OR EXISTS (SELECT FROM windlass.dead d WHERE d.id = p_job)
-           OR EXISTS (SELECT FROM windlass.parent x WHERE x.id = p_job) THEN
-            RETURN 'finished';
-        ELSIF NOT windlass.is_unfinished(p_job) THEN
-            RETURN 'not_found';
-        END IF;
-    END LOOP;
-END $$;
+-- What operators do: delete and retry jobs, set queues and tasks. Cancelling is in steering_cancels.sql, and
+-- how a job that waits is ended in steering_waiting.sql.
 
 -- ==== Deleting ====
 

@@ -87,9 +87,9 @@ END $$;
 -- ==== Ending jobs that wait ====
 
 -- Ends one job that waits somewhere, as cancelled, deleted or replaced. True if it did.
--- Callers: cancel_job, delete, replace_step, follow, end_waiting itself. May call: worker. Lock: the lane of
--- the job, or its row; ACCESS SHARE on claim first, as in finish. Of a job that has yet to replace another:
--- its key, which a producer may hold, its row, then the lanes of both.
+-- Callers: cancel_job, cancel_put_off, delete, replace_step, follow, end_waiting itself. May call: worker.
+-- Lock: the lane of the job, or its row; ACCESS SHARE on claim first, as in finish. Of a job that has yet to
+-- replace another: its key, which a producer may hold, its row, then the lanes of both.
 -- A scheduled or held job has no place in the logs; to be shown as cancelled it is offered and taken at once.
 -- While this waits for a lock, the job may move on (be promoted, claimed, retried); then it is looked up
 -- again. A job that has become a parent waits nowhere.
@@ -159,8 +159,8 @@ END $$;
 
 -- Takes the locks that end_waiting needs for a job, without waiting; false: somebody holds one of them, so
 -- leave the job for later [S2]. True as well for one that waits nowhere.
--- Callers: replace_step, follow. May call: worker. Lock: the lane in which the job waits; else its row, and
--- the lane in which it would be shown.
+-- Callers: cancel_put_off, replace_step, follow. May call: worker. Lock: the lane in which the job waits;
+-- else its row, and the lane in which it would be shown.
 CREATE OR REPLACE FUNCTION windlass.try_lock_waiting(p_job bigint) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE

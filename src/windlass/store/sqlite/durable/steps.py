@@ -69,15 +69,17 @@ def forget(tx: Transaction, job: int) -> int:
 
 def expire(tx: Transaction, limit: int) -> int:
     """Remove the steps of jobs that are gone; how many. Looks at some rows, and goes on there the next time.
-    Those that are younger than the retention are passed over."""
+    Rows are in the order of their times: with the first that is younger than the retention it begins anew."""
     found = tx.one(_SQL["looked"])
     last = tx.one(_SQL["last"])
     if found is None or last is None or last[0] is None:
         return 0
+    old = tx.now - tx.settings.retention
     start = found[0] if found[0] < last[0] else 0
     end = start + ROWS_PER_STEP * limit
-    tx.run(_SQL["look"], (end,))
-    gone = tx.all(_SQL["gone"], (start, end, tx.now - tx.settings.retention))
+    young = tx.one(_SQL["first_young"], (start, end, old, tx.now))
+    tx.run(_SQL["look"], (end if young is None else 0,))
+    gone = tx.all(_SQL["gone"], (start, end if young is None else young[0] - 1, old))
     return sum(forget(tx, job) for (job,) in gone)
 
 

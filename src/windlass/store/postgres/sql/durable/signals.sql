@@ -78,7 +78,7 @@ BEGIN
     IF NOT (p_own AND v_waits AND current_setting('transaction_isolation') = 'read committed'
             AND (windlass.wake_waiting(ARRAY[p_job])).woken = ARRAY[p_job]) THEN
         -- Also where it was seen to wait and has gone on since: it may wait again before this commits.
-        INSERT INTO windlass.signal_note (no, job) VALUES (nextval('windlass.signal_no'), p_job);
+        INSERT INTO windlass.signal_note (job) VALUES (p_job);
         PERFORM windlass.wake('+');
     END IF;
     RETURN CASE WHEN v_waits THEN 'delivered' ELSE 'kept' END;
@@ -243,27 +243,42 @@ END $$;
 
 -- One bounded step: looks at the oldest notes, and wakes their jobs where a signal is there. Returns how
 -- many notes it took away. One whose job somebody holds goes to the back: his transaction may be rolled
--- back.
--- Callers: the store's promote. May call: worker. Lock: the notes, without waiting; those of wake_waiting.
+-- back. Notes are read from the oldest that was there the last time: under an open snapshot those that are
+-- gone would be walked over again [rule 14].
+-- Callers: the store's promote. May call: worker. Lock: the notes, without waiting; those of wake_waiting;
+-- the row that says from where on to read, without waiting, now and then.
 CREATE OR REPLACE FUNCTION windlass.deliver_signals(p_limit int) RETURNS int
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
 DECLARE
-    v_notes bigint[];
+    c_many  CONSTANT int := 100;  -- notes, or transactions, after which the next look begins further on
+    v_noted xid8 := (SELECT k.noted FROM windlass.signal_look k);
+    v_from  xid8;
+    v_notes tid[];
     v_jobs  bigint[];
     v_left  bigint[];
 BEGIN
     PERFORM windlass.require_read_committed();
-    SELECT array_agg(n.no), array_agg(n.job) INTO v_notes, v_jobs
-      FROM (SELECT x.no, x.job FROM windlass.signal_note x ORDER BY x.no LIMIT p_limit
-               FOR UPDATE SKIP LOCKED) AS n;
+    SELECT array_agg(n.place), array_agg(n.job) INTO v_notes, v_jobs
+      FROM (SELECT x.ctid AS place, x.job FROM windlass.signal_note x WHERE x.xid >= v_noted ORDER BY x.xid
+             LIMIT p_limit FOR UPDATE SKIP LOCKED) AS n;
     IF v_notes IS NULL THEN
         RETURN 0;
     END IF;
     v_left := (windlass.wake_waiting(v_jobs)).held;
-    DELETE FROM windlass.signal_note n WHERE n.no = ANY (v_notes);
-    INSERT INTO windlass.signal_note (no, job)
-    SELECT nextval('windlass.signal_no'), j FROM unnest(v_left) AS j;
+    DELETE FROM windlass.signal_note n WHERE n.ctid = ANY (v_notes);
+    INSERT INTO windlass.signal_note (job) SELECT j FROM unnest(v_left) AS j;
+    -- One snapshot: what is not in it comes from a transaction that is not before its xmin.
+    SELECT least(pg_snapshot_xmin(pg_current_snapshot()), c.xid) INTO v_from
+      FROM (SELECT (SELECT x.xid FROM windlass.signal_note x WHERE x.xid >= v_noted ORDER BY x.xid
+                     LIMIT 1) AS xid) AS c;
+    IF v_from > v_noted AND (cardinality(v_notes) >= c_many
+                             OR v_from::text::bigint - v_noted::text::bigint >= c_many) THEN
+        PERFORM FROM windlass.signal_look k FOR UPDATE SKIP LOCKED;
+        IF FOUND THEN
+            UPDATE windlass.signal_look k SET noted = greatest(k.noted, v_from);
+        END IF;
+    END IF;
     RETURN cardinality(v_notes) - cardinality(v_left);
 END $$;
 

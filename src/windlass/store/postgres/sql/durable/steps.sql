@@ -89,18 +89,23 @@ BEGIN
     RETURN v_gone;
 END $$;
 
--- One bounded step: removes the steps of jobs that the store no longer knows. Reads p_pages pages of the
--- table and goes on there the next time. A step that is younger than the retention is passed over: its job is
--- there, or was deleted with its steps. Of the others those that sleep are known at once, and the rest are
--- looked up. A part that is to run again has its last job's. Returns how many steps it removed. Callers:
--- expire, which holds ACCESS SHARE on claim, so that its snapshot is younger than any rotation that moved a
--- job. May call: worker. Lock: the row that says how far it has come, without waiting.
+-- One bounded step: removes the steps of jobs that the store no longer knows. Reads a tenth of p_pages pages
+-- of the table, and up to five times p_pages while hardly a step there is old, and goes on there the next
+-- time. A step that is younger than the retention is passed over: its job is there, or was deleted with its
+-- steps. Of the others those that sleep are known at once, and the rest are looked up. A part that is to run
+-- again has its last job's. Returns how many steps it removed. Callers: expire, which holds ACCESS SHARE on
+-- claim, so that its snapshot is younger than any rotation that moved a job. May call: worker. Lock: the row
+-- that says how far it has come, without waiting.
 CREATE OR REPLACE FUNCTION windlass.expire_steps(p_pages int) RETURNS int
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
-    v_from bigint;
-    v_ends bigint;
-    v_gone bigint[];
+    c_pages CONSTANT int := greatest(p_pages / 10, 1);
+    v_from  bigint;
+    v_ends  bigint;
+    v_old   bigint[];
+    v_gone  bigint[];
+    v_seen  int := 0;
+    v_n     int := 0;
 BEGIN
     SELECT k.page INTO v_from FROM windlass.step_look k FOR UPDATE SKIP LOCKED;
     IF NOT FOUND THEN
@@ -111,18 +116,27 @@ BEGIN
         RETURN 0;
     END IF;
     v_from := CASE WHEN v_from < v_ends THEN v_from ELSE 0 END;
-    v_gone := ARRAY(
-        SELECT o.job
-          FROM (SELECT DISTINCT s.job FROM windlass.step s
-                 WHERE s.ctid >= format('(%s,0)', v_from)::tid
-                   AND s.ctid < format('(%s,0)', v_from + p_pages)::tid
-                   AND s.at < windlass.now() - make_interval(
-                           secs => (SELECT m.retention FROM windlass.meta m WHERE m.single)) OFFSET 0) AS o
-         WHERE NOT EXISTS (SELECT FROM windlass.deferred d WHERE d.id = o.job OFFSET 0)
-           AND (SELECT x.state FROM windlass.standing_of(o.job) AS x) IS NULL
-           AND NOT EXISTS (SELECT FROM windlass.part t WHERE t.job = o.job OFFSET 0));
-    UPDATE windlass.step_look k SET page = v_from + p_pages;
-    RETURN CASE WHEN v_gone = '{}' THEN 0 ELSE windlass.drop_steps(v_gone) END;
+    FOR v_look IN 1..50 LOOP
+        v_old := ARRAY(
+            SELECT DISTINCT s.job FROM windlass.step s
+             WHERE s.ctid >= format('(%s,0)', v_from)::tid
+               AND s.ctid < format('(%s,0)', v_from + c_pages)::tid
+               AND s.at < windlass.now() - make_interval(
+                       secs => (SELECT m.retention FROM windlass.meta m WHERE m.single)));
+        v_gone := ARRAY(SELECT o.job FROM unnest(v_old) AS o (job)
+                         WHERE NOT EXISTS (SELECT FROM windlass.deferred d WHERE d.id = o.job OFFSET 0));
+        v_gone := ARRAY(SELECT o.job FROM unnest(v_gone) AS o (job)
+                         WHERE (SELECT x.state FROM windlass.standing_of(o.job) AS x) IS NULL
+                           AND NOT EXISTS (SELECT FROM windlass.part t WHERE t.job = o.job OFFSET 0));
+        IF v_gone <> '{}' THEN
+            v_n := v_n + windlass.drop_steps(v_gone);
+        END IF;
+        v_from := v_from + c_pages;
+        v_seen := v_seen + cardinality(v_old);
+        EXIT WHEN v_from >= v_ends OR v_seen >= p_pages;
+    END LOOP;
+    UPDATE windlass.step_look k SET page = v_from;
+    RETURN v_n;
 END $$;
 
 -- ==== Statements that the store sends ====

@@ -57,7 +57,8 @@ BEGIN
                AND NOT EXISTS (SELECT FROM windlass.signal g
                                 WHERE g.job = u.job AND g.name = u.signal OFFSET 0)
              ORDER BY u.job, u.name
-            ON CONFLICT (job, name) DO UPDATE SET claim = excluded.claim
+            -- Never back to the claim of an earlier run, whose last call may come late.
+            ON CONFLICT (job, name) DO UPDATE SET claim = greatest(x.claim, excluded.claim)
             RETURNING x.job, x.name, date_part('epoch', x.until - v_now) AS left_s)
         SELECT u.place::int, r.name IS NOT NULL AS begun, r.left_s
           FROM unnest(v_no, p_jobs, p_names) WITH ORDINALITY AS u (no, job, name, place)
@@ -119,7 +120,8 @@ BEGIN
         VALUES (p_job, nextval('windlass.signal_no'), p_claim, at,
                 CASE WHEN p_timeout IS NOT NULL THEN windlass.in_seconds(p_timeout) END, p_name, p_signal,
                 p_shape::json)
-        ON CONFLICT (job, name) DO UPDATE SET claim = excluded.claim RETURNING w.until INTO v_until;
+        ON CONFLICT (job, name) DO UPDATE SET claim = greatest(w.claim, excluded.claim)
+        RETURNING w.until INTO v_until;
         remaining := date_part('epoch', v_until - windlass.now());
         state := CASE WHEN remaining <= 0 THEN 'timeout' ELSE 'waits' END;
     END IF;

@@ -19,6 +19,9 @@ UPDATE windlass_step_look SET step = ?;
 -- :last
 SELECT max(rowid) FROM windlass_step;
 
+-- :first_young  one of the future was written before the clock was set back, and says nothing
+SELECT rowid FROM windlass_step WHERE rowid > ? AND rowid <= ? AND at BETWEEN ? AND ? ORDER BY rowid LIMIT 1;
+
 -- :gone  of the jobs of these steps, those that are there no more; a part that is to run again has its last
 -- job's
 SELECT DISTINCT s.job FROM windlass_step s

@@ -1,0 +1,27 @@
+"""Cancels of jobs whose run is put off by a flush at the same moment [O5] [W2]."""
+
+import pytest
+
+from tests.store.postgres.kit import Base
+from tests.store.postgres.waiting import begun
+from windlass.core.states import Kind
+
+
+@pytest.mark.parametrize("call", ["cancel", "delete"])
+@pytest.mark.parametrize("first", ["flush", "steering"])
+async def test_o5_a_cancel_that_a_flush_has_not_seen_ends_the_job_where_it_waits(
+    alone: Base, call: str, first: str
+) -> None:
+    """Neither sees the other: the cancel is for a job that runs, and the flush suspends it, for ever."""
+    store = await alone.store()
+    _, worker, job = await begun(alone)
+    steering, flush = await alone.sessions(2)
+    await steering.begin()
+    await flush.begin()
+    assert await steering.value(f"SELECT windlass.{call}($1)", job.id) == "requested"
+    await alone.finish(worker, [job], Kind.SNOOZE, delay=3600, by=flush)
+    for session in (flush, steering) if first == "flush" else (steering, flush):
+        await session.commit()
+    await store.promote()
+    assert await alone.state(job.id) == "cancelled"
+    assert await alone.look.value("SELECT count(*) FROM windlass.cancel_request") == 0
