@@ -67,19 +67,18 @@ SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bit
 AS $$
 DECLARE
     c_most CONSTANT int := 262144;  -- bytes of results, as they are stored
-    v_size bigint;
     v_now  timestamptz := windlass.now();
 BEGIN
-    v_size := (SELECT sum(pg_column_size(s.result) + 100) FROM windlass.step s WHERE s.job = ANY (p_jobs));
-    IF v_size IS NULL THEN
-        RETURN '[]';
-    ELSIF v_size > c_most THEN
-        RETURN NULL;
-    END IF;
-    RETURN (SELECT json_agg(json_build_array(s.job, s.name, s.result, s.code, s.attempt,
-                                             date_part('epoch', s.until - v_now), date_part('epoch', s.at))
-                            ORDER BY s.at, s.name)
-              FROM windlass.step s WHERE s.job = ANY (p_jobs));
+    -- One statement, since a handler waits for it: the second part is only run for what is not too much.
+    RETURN (SELECT CASE WHEN f.size IS NULL THEN '[]'
+                        WHEN f.size <= c_most
+                        THEN (SELECT json_agg(json_build_array(s.job, s.name, s.result, s.code, s.attempt,
+                                                               date_part('epoch', s.until - v_now),
+                                                               date_part('epoch', s.at))
+                                              ORDER BY s.at, s.name)
+                                FROM windlass.step s WHERE s.job = ANY (p_jobs))::text END
+              FROM (SELECT sum(pg_column_size(s.result) + 100) AS size
+                      FROM windlass.step s WHERE s.job = ANY (p_jobs)) AS f);
 END $$;
 
 -- ==== Forgetting ====
