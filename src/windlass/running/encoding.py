@@ -7,11 +7,16 @@ paths and pydantic models besides. Never pickle.
 from __future__ import annotations
 
 import functools
+import inspect
 import math
 import re
+import typing
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import PurePath
+from types import FunctionType
 from typing import Any, Final, TypeAlias
+from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -69,6 +74,31 @@ def decoder(annotation: Any) -> Decoder:
         return msgspec.json.Decoder(Any if annotation is object else annotation, dec_hook=_dec_hook)
     except TypeError as error:
         raise ConfigurationError(f"annotation {annotation!r} cannot be read from JSON: {error}") from error
+
+
+def return_type(function: Callable[..., Any]) -> Any:
+    """What a function says that it returns; Any where it does not say. Asked at each call of a step, so it is
+    looked up once: an annotation that is a text has to be compiled, which takes longer than all the rest."""
+    function = inspect.unwrap(function)
+    key = getattr(function, "__func__", function)
+    if not isinstance(key, FunctionType):
+        return _return_type(function)
+    try:
+        return _return_types[key]
+    except KeyError:
+        found = _return_types[key] = _return_type(function)
+        return found
+
+
+_return_types: Final[WeakKeyDictionary[FunctionType, Any]] = WeakKeyDictionary()
+"""By function: a closure goes when its handler has ended."""
+
+
+def _return_type(function: Callable[..., Any]) -> Any:
+    try:
+        return typing.get_type_hints(function).get("return", Any)
+    except (NameError, TypeError):
+        return Any
 
 
 @functools.lru_cache(256)

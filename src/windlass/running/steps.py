@@ -18,7 +18,6 @@ import inspect
 import random
 import threading
 import time
-import typing
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -37,7 +36,7 @@ from windlass.errors import (
     StoreError,
     WaitTimedOut,
 )
-from windlass.running.encoding import Decoder, decoder, encode, schema_of
+from windlass.running.encoding import Decoder, decoder, encode, return_type, schema_of
 from windlass.running.port import Port
 from windlass.signals import MAX_DELAY, Retry, Signal
 from windlass.store.records import TIMEOUT, ClaimedJob, Step, Wait
@@ -453,14 +452,6 @@ async def _called(call: Call) -> Any:
         return await call.function(*call.args, **call.kwargs)
     value = await asyncio.to_thread(call.function, *call.args, **call.kwargs)
     return await value if inspect.isawaitable(value) else value
-
-
-def return_type(function: Callable[..., Any]) -> Any:
-    """What a function says that it returns; Any where it does not say."""
-    try:
-        return typing.get_type_hints(inspect.unwrap(function)).get("return", Any)
-    except (NameError, TypeError):
-        return Any
 
 
 def _check_name(name: object) -> None:

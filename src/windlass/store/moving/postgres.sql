@@ -226,13 +226,18 @@ $$;
 -- Callers: import_rows. May call: worker. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.import_steps(p_job bigint, p_steps json) RETURNS void
 LANGUAGE plpgsql AS $$
+DECLARE
+    v_now timestamptz := windlass.now();
 BEGIN
     IF p_steps IS NOT NULL THEN
-        INSERT INTO windlass.step (job, no, at, until, attempt, name, code, result)
-        SELECT p_job, nextval('windlass.step_no'), coalesce(s.at, windlass.now()), s.until,
-               coalesce(s.attempt, 1), s.name, coalesce(s.code, ''), coalesce(s.result, 'null')
-          FROM json_to_recordset(p_steps)
-            AS s (name text, result json, code text, attempt int, at timestamptz, until timestamptz);
+        -- Those written at one moment stay in their order.
+        INSERT INTO windlass.step (job, at, until, attempt, name, code, result)
+        SELECT p_job, coalesce(s.at, v_now) + interval '1 microsecond'
+                      * (row_number() OVER (PARTITION BY s.at ORDER BY s.place) - 1),
+               s.until, coalesce(s.attempt, 1), s.name, coalesce(s.code, ''), coalesce(s.result, 'null')
+          FROM ROWS FROM (json_to_recordset(p_steps) AS (name text, result json, code text, attempt int,
+                                                         at timestamptz, until timestamptz))
+               WITH ORDINALITY AS s (name, result, code, attempt, at, until, place);
     END IF;
 END $$;
 

@@ -20,7 +20,7 @@ R = TypeVar("R")
 Send: TypeAlias = Callable[[K, Sequence[T]], Awaitable[Sequence[R | Exception]]]
 Waiting: TypeAlias = "tuple[T, int, asyncio.Future[R]]"
 MAX_ITEMS: Final = 500
-"""How many are sent at once. A call numbers its steps, see `step_no`."""
+"""How many are sent at once."""
 MAX_SENT: Final = 4 * 2**20
 """Characters that are sent at once, where a single item has not more."""
 CALLS: Final = 2

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from datetime import timedelta
+from typing import Any, Final
 
 import msgspec
 
@@ -14,6 +15,9 @@ from windlass.store.postgres.durable.calls import claims_in
 from windlass.store.postgres.durable.intake import Intake
 from windlass.store.postgres.outcomes import ending
 from windlass.store.records import ClaimedJob, Step
+
+APART: Final = timedelta(microseconds=1)
+"""Between the steps of one call: see windlass.step_at."""
 
 
 class Steps:
@@ -76,9 +80,9 @@ class Steps:
             [fit(step.result) for _, step in steps],
             [step.sleep for _, step in steps],
         )
-        added, refused, at = set(row["added"] or ()), set(row["refused"] or ()), row["at"].timestamp()
+        added, refused, at = set(row["added"] or ()), set(row["refused"] or ()), row["at"]
         return [
-            msgspec.structs.replace(step, sleep=None, left=step.sleep, at=at)
+            msgspec.structs.replace(step, sleep=None, left=step.sleep, at=(at + place * APART).timestamp())
             if place in added
             else _lost(job)
             if place in refused

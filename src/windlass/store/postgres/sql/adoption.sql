@@ -197,7 +197,6 @@ BEGIN
                                                                  FROM windlass.pass))),
                     ('windlass.part_event_no'::regclass, (SELECT max(no) FROM windlass.part_event)),
                     ('windlass.after_due_id_seq'::regclass, (SELECT max(id) FROM windlass.after_due)),
-                    ('windlass.step_no'::regclass, (SELECT max(no) FROM windlass.step)),
                     ('windlass.signal_no'::regclass, greatest((SELECT max(no) FROM windlass.signal),
                                                               (SELECT max(no) FROM windlass.wait))),
                     ('windlass.report_id_seq'::regclass, (SELECT max(id) FROM windlass.report)),

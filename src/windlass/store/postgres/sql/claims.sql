@@ -380,12 +380,15 @@ BEGIN
         v_gaps := int8multirange(int8range(c.hi + 1, v_hi + 1)) - v_taken - v_ahead;
     END IF;
     -- Nothing to write, unless dead holes can be dropped, or young holes that a cancel left need a horizon.
+    -- The look at spilled holes is a statement of its own: in one condition with the rest it would be run for
+    -- each claim.
     IF v_n = 0 AND v_hi = c.hi AND NOT coalesce(v_dead >= c.old_horizon, false)
-       AND NOT (c.old IS NULL AND c.young IS NOT NULL)
-       AND NOT EXISTS (SELECT FROM windlass.seq_set WHERE id = ANY (c.spilled) AND horizon <= v_dead) THEN
-        status := windlass.mark_idle(v_lane, c.hi, c.holes);
-        claim := c.id;
-        RETURN;
+       AND NOT (c.old IS NULL AND c.young IS NOT NULL) THEN
+        IF NOT EXISTS (SELECT FROM windlass.seq_set WHERE id = ANY (c.spilled) AND horizon <= v_dead) THEN
+            status := windlass.mark_idle(v_lane, c.hi, c.holes);
+            claim := c.id;
+            RETURN;
+        END IF;
     END IF;
     -- 3. The fence brings the xid; then the claim and the new cursor, in one row.
     PERFORM windlass.worker_fence(p_worker);

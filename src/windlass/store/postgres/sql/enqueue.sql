@@ -72,6 +72,7 @@ DECLARE
     v_ids     bigint[];
     v_limited text[];
     v_expires boolean;
+    v_gated   boolean := false;
     v_abilities text := '';
     v_others  text := '';
 BEGIN
@@ -119,9 +120,12 @@ BEGIN
     END IF;
     v_lane := windlass.lane_for(p_queue, p_priority, v_abilities);
     v_limited := windlass.limited_tasks(p_tasks);
-    IF v_lane IS NOT NULL AND (v_limited <> '{}' OR p_options IS NOT NULL)
-       AND EXISTS (SELECT FROM unnest(p_tasks, p_payloads, p_options) AS u (task, payload, options)
-                    WHERE windlass.may_be_gated(coalesce(u.task, p_tasks[1]), u.options, v_limited)) THEN
+    -- Not in one condition: the look at each job would be run for all calls.
+    IF v_lane IS NOT NULL AND (v_limited <> '{}' OR p_options IS NOT NULL) THEN
+        v_gated := EXISTS (SELECT FROM unnest(p_tasks, p_payloads, p_options) AS u (task, payload, options)
+                            WHERE windlass.may_be_gated(coalesce(u.task, p_tasks[1]), u.options, v_limited));
+    END IF;
+    IF v_gated THEN
         v_ids := windlass.enqueue_gated(p_queue, p_priority, v_lane, p_tasks, p_payloads, p_options,
                                         v_limited, p_own);
     ELSIF v_lane IS NOT NULL AND v_n = 1 THEN

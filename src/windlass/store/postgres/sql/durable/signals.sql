@@ -149,22 +149,22 @@ END $$;
 -- Ends waits of jobs with the values of signals: each is a step from then on. Returns the places of those
 -- that were; the others have a step already, written by a call of the last run.
 -- Callers: answer_waiting, wake_waiting. May call: worker. Lock: the waits, then the steps. The caller holds
--- the rows of the jobs, and of the signals. step_no has room for the steps of a call.
+-- the rows of the jobs, and of the signals.
 CREATE OR REPLACE FUNCTION windlass.end_waits(
     p_jobs bigint[], p_attempts smallint[], p_names text[], p_waits tid[], p_values text[]) RETURNS int[]
 LANGUAGE plpgsql AS $$
 DECLARE
-    v_no    bigint := nextval('windlass.step_no');
+    v_now   timestamptz := windlass.now();
     v_ended int[];
 BEGIN
     DELETE FROM windlass.wait w WHERE w.ctid = ANY (p_waits);
     WITH written AS (
-        INSERT INTO windlass.step AS s (job, no, at, attempt, name, code, result)
-        SELECT u.job, v_no + u.place, windlass.now(), u.attempt, u.name, 'signal', u.value::json
+        INSERT INTO windlass.step AS s (job, at, attempt, name, code, result)
+        SELECT u.job, windlass.step_at(v_now, u.place), u.attempt, u.name, 'signal', u.value::json
           FROM unnest(p_jobs, p_attempts, p_names, p_values) WITH ORDINALITY
             AS u (job, attempt, name, value, place)
-        ON CONFLICT DO NOTHING RETURNING s.no)
-    SELECT array_agg(w.no - v_no) INTO v_ended FROM written w;
+        ON CONFLICT DO NOTHING RETURNING s.at)
+    SELECT array_agg(windlass.step_place(v_now, w.at)) INTO v_ended FROM written w;
     RETURN coalesce(v_ended, '{}');
 END $$;
 

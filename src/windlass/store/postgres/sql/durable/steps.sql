@@ -2,13 +2,24 @@
 
 -- ==== Writing ====
 
+-- When a step is written of which a call that began at p_at carries so many before it: a microsecond apart,
+-- which is less than it takes to write one. So steps of one job have an order, and those of one call differ.
+-- Callers: save_steps, end_waits. May call: worker. Lock: none.
+CREATE OR REPLACE FUNCTION windlass.step_at(p_at timestamptz, p_place bigint) RETURNS timestamptz
+LANGUAGE sql STABLE AS $$ SELECT p_at + p_place * interval '1 microsecond' $$;
+
+-- The place in its call of a step that was written then.
+-- Callers: save_steps, end_waits. May call: worker. Lock: none.
+CREATE OR REPLACE FUNCTION windlass.step_place(p_at timestamptz, p_written timestamptz) RETURNS int
+LANGUAGE sql STABLE AS $$ SELECT (date_part('microseconds', p_written - p_at))::int $$;
+
 -- Makes steps of jobs durable, fenced by worker and claim [C5]. Of each step: p_of says which of the claims
 -- its job is of, p_sleeps that it is a sleep, which lasts so many seconds from now on. added: the places,
 -- from 1, of those that were written. refused: of those whose claim is not the worker's, or whose job has
 -- ended; the others were there already, and stand. at: when they were written. Callers: the store, also
 -- inside a handler's own transaction. May call: worker. Lock: the life row FOR KEY SHARE, see worker_fence; a
 -- second writer of the same step waits for the first, and both are of one worker. That a claim holds a job is
--- looked up once for each claim; step_no has room for the steps of a call.
+-- looked up once for each claim.
 CREATE OR REPLACE FUNCTION windlass.save_steps(
     p_worker bigint, p_lanes int[], p_claims bigint[], p_of int[], p_seqs bigint[], p_jobs bigint[],
     p_names text[], p_codes text[], p_attempts int[], p_results text[], p_sleeps float8[],
@@ -18,7 +29,6 @@ SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET j
 DECLARE
     v_left int8multirange[] := '{}';
     v_one  int8multirange;
-    v_no   bigint;
 BEGIN
     PERFORM windlass.worker_fence(p_worker, true);
     FOR i IN 1 .. cardinality(p_claims) LOOP
@@ -27,17 +37,16 @@ BEGIN
         v_left := v_left || coalesce(v_one, '{}');
     END LOOP;
     at := windlass.now();
-    v_no := nextval('windlass.step_no');
     WITH written AS (
-        INSERT INTO windlass.step AS s (job, no, at, until, attempt, name, code, result)
-        SELECT u.job, v_no + u.place, save_steps.at,
+        INSERT INTO windlass.step AS s (job, at, until, attempt, name, code, result)
+        SELECT u.job, windlass.step_at(save_steps.at, u.place),
                CASE WHEN u.sleep IS NOT NULL THEN windlass.in_seconds(u.sleep) END, u.attempt, u.name, u.code,
                u.result::json
           FROM unnest(p_of, p_seqs, p_jobs, p_names, p_codes, p_attempts, p_results, p_sleeps)
                WITH ORDINALITY AS u (of, seq, job, name, code, attempt, result, sleep, place)
          WHERE v_left[u.of] @> u.seq
-        ON CONFLICT DO NOTHING RETURNING s.no)
-    SELECT array_agg(w.no - v_no) INTO added FROM written w;
+        ON CONFLICT DO NOTHING RETURNING s.at)
+    SELECT array_agg(windlass.step_place(save_steps.at, w.at)) INTO added FROM written w;
     IF coalesce(cardinality(added), 0) < cardinality(p_jobs) THEN
         refused := ARRAY(SELECT u.place FROM unnest(p_of, p_seqs) WITH ORDINALITY AS u (of, seq, place)
                           WHERE NOT v_left[u.of] @> u.seq);
@@ -58,19 +67,18 @@ SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bit
 AS $$
 DECLARE
     c_most CONSTANT int := 262144;  -- bytes of results, as they are stored
-    v_size bigint;
     v_now  timestamptz := windlass.now();
 BEGIN
-    v_size := (SELECT sum(pg_column_size(s.result) + 100) FROM windlass.step s WHERE s.job = ANY (p_jobs));
-    IF v_size IS NULL THEN
-        RETURN '[]';
-    ELSIF v_size > c_most THEN
-        RETURN NULL;
-    END IF;
-    RETURN (SELECT json_agg(json_build_array(s.job, s.name, s.result, s.code, s.attempt,
-                                             date_part('epoch', s.until - v_now), date_part('epoch', s.at))
-                            ORDER BY s.at, s.no)
-              FROM windlass.step s WHERE s.job = ANY (p_jobs));
+    -- One statement, since a handler waits for it: the second part is only run for what is not too much.
+    RETURN (SELECT CASE WHEN f.size IS NULL THEN '[]'
+                        WHEN f.size <= c_most
+                        THEN (SELECT json_agg(json_build_array(s.job, s.name, s.result, s.code, s.attempt,
+                                                               date_part('epoch', s.until - v_now),
+                                                               date_part('epoch', s.at))
+                                              ORDER BY s.at, s.name)
+                                FROM windlass.step s WHERE s.job = ANY (p_jobs))::text END
+              FROM (SELECT sum(pg_column_size(s.result) + 100) AS size
+                      FROM windlass.step s WHERE s.job = ANY (p_jobs)) AS f);
 END $$;
 
 -- ==== Forgetting ====
@@ -145,4 +153,4 @@ END $$;
 -- The steps of a job.
 -- Callers: the store's steps. Lock: none.
 SELECT s.name, s.result, s.code, s.attempt, date_part('epoch', s.until - windlass.now()) AS remaining, s.at
-  FROM windlass.step s WHERE s.job = $1 ORDER BY s.at, s.no
+  FROM windlass.step s WHERE s.job = $1 ORDER BY s.at, s.name

@@ -127,9 +127,9 @@ BEGIN
     END IF;
     IF state <> 'waits' THEN
         DELETE FROM windlass.wait w WHERE w.job = p_job AND w.name = p_name;
-        INSERT INTO windlass.step (job, no, at, attempt, name, code, result)
-        VALUES (p_job, nextval('windlass.step_no'), at, p_attempt, p_name,
-                CASE state WHEN 'timeout' THEN 'timeout' ELSE 'signal' END, coalesce(value, 'null')::json)
+        INSERT INTO windlass.step (job, at, attempt, name, code, result)
+        VALUES (p_job, at, p_attempt, p_name, CASE state WHEN 'timeout' THEN 'timeout' ELSE 'signal' END,
+                coalesce(value, 'null')::json)
         ON CONFLICT DO NOTHING;
         IF FOUND THEN
             DELETE FROM windlass.signal g WHERE g.job = p_job AND g.name = p_signal AND g.no = v_no;
