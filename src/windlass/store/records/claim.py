@@ -69,7 +69,7 @@ def parts_of(claims: Iterable[Claim]) -> dict[str, Parts]:
     return found
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+class Outcome(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """How one claimed attempt ended. `delay` is for the kinds that offer the job again."""
 
     job: ClaimedJob

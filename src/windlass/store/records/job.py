@@ -22,7 +22,7 @@ RetryAnswer = Literal["retried", "unchanged", "not_found"]
 ChangeAnswer = Literal["changed", "running", "ended", "part", "not_found"]
 
 
-class Options(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+class Options(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
     """What a job carries besides its payload; stored as JSON, and not at all where all is default. What is an
     option of a job is explained in `JobOptions`."""
 

@@ -7,13 +7,13 @@ key, a cancel, a job that is not the worker's) is looked at one by one, in the o
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
 
-from windlass.core.ids import MAX_SEQ, SEQ_BITS
+from windlass.core.ids import SEQ_BITS
 from windlass.core.seqset import Ranges, compress
 from windlass.core.states import WORKERS_OWN, Kind
 from windlass.errors import ClaimLost
@@ -100,7 +100,7 @@ def _succeed_together(
             and len(places) == len(batch) == whole[1] - whole[0] + 1
             and _succeed_range(tx, *whole)
         ):
-            _note_successes(tx, claim, places, ended)
+            _note_successes(tx, claim, batch, ended)
             done.update(dict.fromkeys(places, ()))
         else:
             rest.update(places)
@@ -141,24 +141,25 @@ def _succeed_scattered(
         return {}
     tx.run(_SQL["succeed_places"], (tx.now, encode([pos for pos, *_ in simple]).decode()))
     passes = tx.gates.drop_many([job for _, job, state, _ in simple if state == BOUND])
-    claims: defaultdict[int, dict[int, Outcome]] = defaultdict(dict)
-    for pos, _, _, task in simple:
+    for (lane, task), n in Counter((pos >> SEQ_BITS, task) for pos, _, _, task in simple).items():
+        tx.ended[tx.lanes.numbered(lane).queue, task, SUCCEEDED] += n
+    claims: defaultdict[int, list[Outcome]] = defaultdict(list)
+    for pos, *_ in simple:
         outcome = wanted[pos]
-        claims[outcome.job.claim][pos] = outcome
-        tx.ended[tx.lanes.numbered(outcome.job.lane).queue, task, SUCCEEDED] += 1
-    for claim, places in claims.items():
-        _note_successes(tx, claim, places, ended)
+        claims[outcome.job.claim].append(outcome)
+    for claim, batch in claims.items():
+        _note_successes(tx, claim, batch, ended)
     return {pos: passes.get(job, ()) for pos, job, _, _ in simple}
 
 
-def _note_successes(tx: Transaction, claim: int, places: Mapping[int, Outcome], ended: Ended) -> None:
+def _note_successes(tx: Transaction, claim: int, batch: Sequence[Outcome], ended: Ended) -> None:
     """These jobs of one claim have ended well: keep what they returned, and count."""
-    results = [(outcome.result, pos) for pos, outcome in places.items() if outcome.result is not None]
+    results = [(outcome.result, _place(outcome.job)) for outcome in batch if outcome.result is not None]
     if results:
         tx.many(_SQL["result"], results)
-    ended.add(claim, [pos & MAX_SEQ for pos in places])
-    tx.leases.leave_many(claim, len(places))
-    tx.lanes.numbered(next(iter(places)) >> SEQ_BITS).running -= len(places)
+    ended.add(claim, [outcome.job.seq for outcome in batch])
+    tx.leases.leave_many(claim, len(batch))
+    tx.lanes.numbered(batch[0].job.lane).running -= len(batch)
     tx.notify = True
 
 

@@ -55,7 +55,8 @@ class _Type(msgspec.Struct, frozen=True):
 
 
 encode: Final = msgspec.json.Encoder().encode
-decode_options: Final = msgspec.json.Decoder(Options).decode
+decode_options: Final = lru_cache(4096)(msgspec.json.Decoder(Options).decode)
+"""Shared by jobs that have them alike, as those of a key do: nobody changes anything in them."""
 decode_failures: Final = msgspec.json.Decoder(tuple[Failure, ...]).decode
 _decode_types = msgspec.json.Decoder(tuple[_Type, ...]).decode
 decode_new_job: Final = msgspec.json.Decoder(NewJob).decode
@@ -98,7 +99,7 @@ class Row:
 
     @property
     def options(self) -> Options:
-        return _shared_options(self.options_json)
+        return readable_options(self.options_json)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,10 +136,6 @@ def has_keys(text: str | None) -> bool:
         return False
     options = readable_options(text)
     return options.unique_key is not None or options.part is not None
-
-
-_shared_options = lru_cache(4096)(readable_options)
-"""The same for the store itself, which changes nothing in them: the jobs of a key mostly have them alike."""
 
 
 def options_json(options: Options) -> str | None:

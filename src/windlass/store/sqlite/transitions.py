@@ -127,9 +127,15 @@ def pass_only_gate(tx: Transaction, lane: Lane, pos: int, job: int, gate: str) -
     _enter(tx, lane, pos, job, rows.BOUND)
 
 
-def enter(tx: Transaction, lane: Lane, pos: int, job: int) -> None:
-    """The same for one whose pass somebody else gives it."""
-    _enter(tx, lane, pos, job, rows.BOUND)
+def enter_many(tx: Transaction, lane: Lane, waiting: Sequence[tuple[int, int]]) -> range:
+    """The same for several, each with its place and its id, whose passes somebody else gives them. Answers
+    with their new places."""
+    places = lane.next_places(len(waiting))
+    lane.held -= len(places)
+    lane.ready += len(places)
+    tx.entries += [(to, job, rows.BOUND, pos) for to, (pos, job) in zip(places, waiting, strict=True)]
+    tx.notify = True
+    return places
 
 
 def _waits_again(tx: Transaction, row: Row, *, at_once: bool) -> bool:

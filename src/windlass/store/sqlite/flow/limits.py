@@ -11,6 +11,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from functools import lru_cache
+from itertools import chain
 from typing import Any, Final
 
 import apsw
@@ -43,6 +44,7 @@ class Limits:
         self._served: list[tuple[Collection[str], Set[str]]] | None = None
         self._paused: dict[str, int] = {}
         self._shut: dict[str, bool] = {}
+        self._any_shut: bool | None = None
 
     @property
     def tasks(self) -> TaskLimits:
@@ -94,8 +96,10 @@ class Limits:
     @property
     def any_is_shut(self) -> bool:
         """Whether that is so of any; `is_shut` was asked before."""
-        places = (place for (place,) in fetch(self._connection, _SQL["places"]))
-        return any(self.is_shut(place) for place in (*self._paused, *places))
+        if self._any_shut is None:
+            places = (place for (place,) in fetch(self._connection, _SQL["places"]))
+            self._any_shut = any(self.is_shut(place) for place in (*self._paused, *places))
+        return self._any_shut
 
     def _load(self) -> TaskLimits:
         self._tasks = {}
@@ -131,6 +135,7 @@ class Gates:
         self._passes: dict[str, int] = {}
         self._given: list[Bindings] = []
         self._begun: list[str] = []
+        self._reserved: bool | None = None
         self.joined: set[str] = set()
         """Gates whose waiting lists somebody has joined since `serve_freed_gates` read them."""
         self.freed: dict[str, int] = {}
@@ -226,6 +231,7 @@ class Gates:
     def reserve(self, job: int, gate: str, need: int, place: int) -> None:
         """The first who waits for tokens has its pass, and they are reserved for it [F1]."""
         self._passes[gate] = self.passes(gate) + need
+        self._reserved = True
         self._connection.execute(_SQL["reserve"], (job, gate, need, place, self._now))
 
     def write(self) -> None:
@@ -250,7 +256,9 @@ class Gates:
     @property
     def any_reserved(self) -> bool:
         """Whether tokens are reserved for anybody, or were before he had to wait elsewhere."""
-        return bool(fetch(self._connection, _SQL["any_reserved"]))
+        if self._reserved is None:
+            self._reserved = bool(fetch(self._connection, _SQL["any_reserved"]))
+        return self._reserved
 
     def reserved_for(self, jobs: Sequence[int]) -> dict[int, set[str]]:
         """The passes of budgets, of those of these jobs that have any."""
@@ -266,28 +274,33 @@ class Gates:
         """A job gives its passes back; that of its ordering key only when it has ended for good [F6]."""
         self.write()
         places = self._give_back("drop_all" if ended else "drop_some", job)
-        self._advance(places, self._runs_left(places))
+        self._advance(places, self._runs_left((gate, run) for gate, run, _ in places if run is not None))
 
     def drop_many(self, jobs: Sequence[int]) -> dict[int, list[str]]:
-        """The same for many jobs that have ended for good; which gates each of them had a pass of. Whoever
-        asks says when there is room at these (see `free`)."""
+        """The same for many jobs that have ended for good; which gates each of them had a pass of, but for
+        those of a run that others of it still have a place at. Whoever asks says when there is room at these
+        (see `free`)."""
         self.write()
         dropped: defaultdict[int, list[str]] = defaultdict(list)
-        runs: dict[tuple[str, int], int] = {}
-        places: list[_Place] = []
-        for job, *place, n, at in fetch(self._connection, _SQL["drop_many"], (encode(jobs).decode(),)):
-            gate, run, _ = place
-            self._count_back(gate, n, at, run)
-            places.append((*place,))
+        runs: defaultdict[tuple[str, int], list[_Place]] = defaultdict(list)
+        alone: list[_Place] = []
+        last: dict[tuple[str, int], int] = {}
+        for job, gate, run, place, n, at in fetch(
+            self._connection, _SQL["drop_many"], (encode(jobs).decode(),)
+        ):
             if run is None:
+                self._count_back(gate, n, at, None)
+                alone.append((gate, None, None))
                 dropped[job].append(gate)
             else:
-                runs[gate, run] = job
-        left = self._runs_left(places)
-        for (gate, run), job in runs.items():
+                runs[gate, run].append((gate, run, place))
+                last[gate, run] = job
+        left = self._runs_left(runs)
+        for gate, run in runs:
+            self._count_back(gate, 1, None, run)
             if (gate, run) not in left:
-                dropped[job].append(gate)  # its jobs took one place together
-        self._advance(places, left)
+                dropped[last[gate, run]].append(gate)  # its jobs took one place together
+        self._advance(chain(alone, *runs.values()), left)
         return dropped
 
     def drop_slots(self, job: int) -> None:
@@ -351,10 +364,10 @@ class Gates:
         elif gate in self._passes and (at is None or since < at <= until):
             self._passes[gate] -= n
 
-    def _runs_left(self, places: Iterable[_Place]) -> dict[tuple[str, int], int]:
-        """Of the runs that have given these back: those of which some have not ended, and the place on their
-        waiting list of the first of them."""
-        gates = {gate for gate, run, _ in places if run is not None}
+    def _runs_left(self, runs: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
+        """Those of these runs of which some have not ended, and the place on their waiting list of the first
+        of them."""
+        gates = {gate for gate, _ in runs}
         found = fetch(self._connection, _SQL["runs_left"], (encode(list(gates)).decode(),)) if gates else ()
         return {(gate, run): place for gate, run, place in found}
 
@@ -366,9 +379,10 @@ class Gates:
             for gate, run, place in places
             if keeps(gate) and (run is None or place < left.get((gate, run), math.inf))
         )
-        self._connection.executemany(
-            _SQL["advance_order"], ((n, self._now, *_ordering_key(gate)) for gate, n in ends.items())
-        )
+        if ends:
+            self._connection.executemany(
+                _SQL["advance_order"], ((n, self._now, *_ordering_key(gate)) for gate, n in ends.items())
+            )
 
 
 # -- ordering keys -------------------------------------------------------------------------------------------

@@ -4,8 +4,9 @@ handed over at all is decided in `handover`; that they wait again where it did n
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict, deque
-from collections.abc import Collection, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Sequence
+from itertools import cycle
 from typing import Any, Final
 
 import msgspec
@@ -33,31 +34,32 @@ def follow(
     firsts = {job.id: tx.passed[job.id] for job in jobs if job.id in tx.passed and not job.options.chunked}
     if lane.ready > len(jobs) or not firsts:
         return jobs
-    runs: defaultdict[str, deque[ClaimedJob]] = defaultdict(deque)
+    runs: defaultdict[str, list[ClaimedJob]] = defaultdict(list)
     for job in jobs:
         if job.id in firsts:
             runs[firsts[job.id][0]].append(job)
     waiting = _waiting(tx, Counter(gate for gate, _ in firsts.values()), longest)
-    passes: dict[int, tuple[int, str, int, int]] = {}
+    passes: list[tuple[int, str, int, int]] = []
     followers: list[ClaimedJob] = []
     with transitions.together(tx):
         for gate, found in waiting.items():
-            heads = runs[gate]
-            for each in _simple(tx, lane, gate, found, tokens):
-                head = heads[0]
-                heads.rotate(-1)  # each gets the next in turn
-                run = lane.base + head.seq
-                passes[head.id] = head.id, gate, firsts[head.id][1], run
-                job = _enter(tx, lane, each, jobs[0].claim, run)
-                passes[job.id] = job.id, gate, each[1], run
-                followers.append(job)
+            behind = _simple(tx, lane, gate, found, tokens)
+            heads = runs[gate][: len(behind)]
+            for head in heads:
+                passes.append((head.id, gate, firsts[head.id][1], lane.base + head.seq))
+            places = transitions.enter_many(tx, lane, [(pos, job) for _, pos, job, *_ in behind])
+            in_turn = cycle([lane.base + head.seq for head in heads])  # each gets the next of them
+            for each, at, run in zip(behind, places, in_turn, strict=False):
+                passes.append((each[2], gate, each[1], run))
+                followers.append(_claimed(lane, each, jobs[0].claim, at & MAX_SEQ, run))
             tx.gates.left_list(gate)
     tx.gates.write()
-    tx.many(_SQL["give"], passes.values())
-    heads_of_runs = [
-        msgspec.structs.replace(job, run=lane.base + job.seq) if job.id in passes else job for job in jobs
-    ]
-    return heads_of_runs + followers
+    tx.many(_SQL["give"], passes)
+    heads_of_runs = {run for *_, run in passes}
+    return [
+        msgspec.structs.replace(job, run=run) if (run := lane.base + job.seq) in heads_of_runs else job
+        for job in jobs
+    ] + followers
 
 
 def _waiting(tx: Transaction, firsts: Counter[str], longest: int) -> dict[str, list[_Found]]:
@@ -74,32 +76,33 @@ def _waiting(tx: Transaction, firsts: Counter[str], longest: int) -> dict[str, l
 
 def _simple(
     tx: Transaction, lane: Lane, gate: str, waiting: Sequence[_Found], tokens: Collection[str]
-) -> Iterator[_Found]:
-    """The first of a waiting list for which this is the only gate, and a claim has nothing to see to."""
+) -> Sequence[_Found]:
+    """The first of a waiting list for which this is the only gate, and a claim has nothing to see to. Those
+    that have their task and their options alike, as most of a key do, are looked at once."""
     reserved = tx.gates.any_reserved and tx.gates.held_by_many([found[2] for found in waiting])
     taken = tx.gates.passes(gate)
-    for found in waiting:
+    alike: dict[tuple[str, str | None], bool] = {}
+    for n, found in enumerate(waiting):
         _, _, job, of_lane, task, _, _, deaths, options, _, _ = found
-        way = tx.gates.way(lane.queue, task, options)
-        if (
-            of_lane != lane.id
-            or deaths
-            or task in tokens
-            or (options is not None and any(word in options for word in _TAKES_MORE))
-            or len(way) != 1
-            or way[0].name != gate
-            or way[0].limit < taken
-            or (reserved and job in reserved)
-        ):
-            return
-        yield found
+        fits = alike.get((task, options))
+        if fits is None:
+            way = tx.gates.way(lane.queue, task, options)
+            fits = alike[task, options] = (
+                task not in tokens
+                and (options is None or not any(word in options for word in _TAKES_MORE))
+                and len(way) == 1
+                and way[0].name == gate
+                and taken <= way[0].limit
+            )
+        if not fits or of_lane != lane.id or deaths or (reserved and job in reserved):
+            return waiting[:n]
+    return waiting
 
 
-def _enter(tx: Transaction, lane: Lane, found: _Found, claim: int, run: int) -> ClaimedJob:
-    """One that waits follows the others into the lane."""
-    _, pos, job, _, task, payload, attempt, deaths, options, enqueued_at, ready_at = found
-    transitions.enter(tx, lane, pos, job)
+def _claimed(lane: Lane, found: _Found, claim: int, seq: int, run: int) -> ClaimedJob:
+    """One that has followed the others into the lane."""
+    _, _, job, _, task, payload, attempt, deaths, options, enqueued_at, ready_at = found
     return ClaimedJob(
-        job, lane.id, claim, lane.seq & MAX_SEQ, task, payload, lane.queue, lane.priority, attempt, deaths,
+        job, lane.id, claim, seq, task, payload, lane.queue, lane.priority, attempt, deaths,
         DEFAULT_OPTIONS if options is None else decode_options(options), enqueued_at, ready_at, run,
     )  # fmt: skip

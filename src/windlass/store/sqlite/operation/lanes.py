@@ -79,6 +79,14 @@ class Lane:
         self.seq += 1
         return pack(self.id, self.seq)
 
+    def next_places(self, n: int) -> range:
+        """So many of them."""
+        first = self.base + self.seq + 1
+        self.seq += n
+        if n:
+            pack(self.id, self.seq)  # the last of them is one
+        return range(first, first + n)
+
     def join_ring(self) -> None:
         """Somebody waits for the turn of its fair key."""
         self.joined, self.no_turns = True, False
