@@ -468,8 +468,8 @@ END $$;
 -- that. Else nothing is handed over while anybody waits in the lane, as where others of their queue wait in
 -- another lane.
 CREATE OR REPLACE FUNCTION windlass.hand_over(
-    p_worker bigint, p_rows windlass.held[], p_queues text[], p_rooms int[], p_tokens text[], p_runs int[],
-    p_limit int) RETURNS windlass.handed[]
+    p_worker bigint, p_rows windlass.held[], p_queues text[], p_rooms int[], p_tokens text[], p_runs int[])
+RETURNS windlass.handed[]
 LANGUAGE plpgsql AS $$
 DECLARE
     g        record;
@@ -550,8 +550,7 @@ BEGIN
           FROM unnest(v_rows[v_waits + 1:]) AS u HAVING count(*) > 0;
         v_seqs := coalesce(v_seqs, v_old);
         v_claim := windlass.next_claim(c);
-        v_more := windlass.add_followers(v_lane, v_claim, v_rows, coalesce(p_runs[g.place], 0), p_limit,
-                                         p_tokens);
+        v_more := windlass.add_followers(v_lane, v_claim, v_rows, coalesce(p_runs[g.place], 0), p_tokens);
         v_more := ARRAY(
             SELECT ROW (v_lane.id, v_claim, u.seq, u.id, u.task, u.payload, u.options, u.attempt, u.deaths,
                         u.queue, u.priority, date_part('epoch', u.enqueued_at),

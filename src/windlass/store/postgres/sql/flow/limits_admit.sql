@@ -121,7 +121,7 @@ BEGIN
     IF p_queues IS NULL THEN
         PERFORM windlass.offer_held(a.outs);
     ELSE
-        handed := windlass.hand_over(p_worker, a.outs, p_queues, p_rooms, p_tokens, p_runs, p_limit);
+        handed := windlass.hand_over(p_worker, a.outs, p_queues, p_rooms, p_tokens, p_runs);
     END IF;
     PERFORM windlass.admit_ring(r.queue, r.priority, p_limit, 0, r.abilities)
        FROM (SELECT DISTINCT u.queue, u.priority, windlass.abilities_of(u.options) AS abilities
