@@ -57,6 +57,16 @@ async def test_c3_a_few_wait_until_it_is(ring: Ring, refills: Refills) -> None:
     assert ring.filled == 1
 
 
+async def test_one_of_two_workers_waits(ring: Ring, refills: Refills) -> None:
+    """There is one at a time that nobody waits for, so that none is forgotten."""
+    await begin(refills, CROWD)
+    asyncio.get_running_loop().call_soon(ring.opened.set)
+    await begin(refills, CROWD)
+    assert ring.filled == 2
+    await refills.ended(1)
+    assert ring.filled == 2
+
+
 async def test_what_went_wrong_is_told_to_the_next_claim(ring: Ring, refills: Refills) -> None:
     """The jobs that were claimed before have been given out, and are not lost with it."""
     ring.fails = True

@@ -28,7 +28,7 @@ class Refills:
         """So many jobs were just taken from a lane; the next claim will want up to `wanted`. Answers when it
         has been filled, or at once where a crowd was taken."""
         filling = asyncio.ensure_future(self._fill(queue, priority, needs, wanted))
-        if taken < CROWD:
+        if taken < CROWD or lane in self._under_way:  # by the claim of another worker here
             await filling
         else:
             self._under_way[lane] = filling
