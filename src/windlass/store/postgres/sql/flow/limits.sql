@@ -430,8 +430,8 @@ END $$;
 -- Whoever joins at a lower turn leaves a note of it in the same transaction: one that commits late, and one
 -- that goes back to its place. A note is removed together with a new start, if it is below the old one.
 -- Gate and transaction are compared as one, here and wherever notes of a gate are read: while there are
--- mostly none, the index by transaction looks as good to the planner, and would read those of all gates [rule
--- 8].
+-- mostly none, the index by transaction looks as good to the planner, and would read those of all gates
+-- [rule 8].
 CREATE OR REPLACE FUNCTION windlass.list_from(p_gate text) RETURNS TABLE (turn bigint)
 LANGUAGE sql STABLE AS $$
     SELECT coalesce((SELECT least(s.turn, (SELECT min(c.turn) FROM windlass.changed_gate c
