@@ -4,7 +4,19 @@ ahead a worker claims: a little where jobs are short, nothing where they are lon
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.core.slots import AHEAD, LONG, MAX_AHEAD, MAX_SLOTS, Appetite, fair_share, share, split
+from windlass.core.slots import (
+    AHEAD,
+    LONG,
+    MAX_AHEAD,
+    MAX_HANDED,
+    MAX_RUN,
+    MAX_SLOTS,
+    RUN,
+    Appetite,
+    fair_share,
+    share,
+    split,
+)
 
 totals = st.integers(0, 500)
 
@@ -103,6 +115,18 @@ def test_the_answer_is_always_bounded(seconds: list[float], slots: int) -> None:
     assert 0 <= appetite.ahead(slots) <= MAX_AHEAD
     if seconds and seconds[-1] >= LONG:
         assert appetite.ahead(slots) == 0
+
+
+@given(st.lists(times, max_size=50), st.integers(0, 10_000))
+def test_runs_of_keys_are_bounded(seconds: list[float], firsts: int) -> None:
+    """By their number, by the time that the last of a run waits, and all that come together."""
+    appetite = after(*seconds)
+    behind = appetite.behind(firsts)
+    assert 0 <= behind < MAX_RUN
+    assert behind * appetite.seconds <= RUN * 1.001
+    assert behind == 0 or firsts * (behind + 1) <= MAX_HANDED
+    if seconds and seconds[-1] >= LONG:
+        assert behind == 0
 
 
 @given(st.integers(0, 10_000), st.integers(0, 50))

@@ -63,8 +63,12 @@ MAX_AHEAD: Final = 1000
 RUN: Final = 0.05
 """Seconds of work in a run of a key: so long may the last of them wait for the first, with slots free."""
 
-MAX_RUN: Final = 64
+MAX_RUN: Final = 256
 """Jobs in a run at most."""
+
+MAX_HANDED: Final = 2000
+"""Jobs in all runs that are handed over together at most. More than are held ahead: what a flush does for
+each key, however many of its jobs go, costs as much as five or ten jobs."""
 
 WEIGHT: Final = 0.1
 """How much the newest run time counts. A long one counts in full: better too careful than stuck."""
@@ -104,4 +108,4 @@ class Appetite:
         after the other."""
         if self.long or firsts < 1:
             return 0
-        return min(MAX_RUN - 1, int(RUN / max(self.seconds, 1e-6)), MAX_AHEAD // firsts)
+        return max(0, min(MAX_RUN, int(RUN / max(self.seconds, 1e-6)) + 1, MAX_HANDED // firsts) - 1)

@@ -108,7 +108,7 @@ async def test_none_waits_where_the_last_flush_is_long_ago(wired: Windlass, line
 async def test_a_full_batch_waits_no_longer(
     wired: Windlass, line: Line, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "MAX_BATCH", 3)
+    monkeypatch.setattr(module, "ENOUGH", 3)
     async with at_work(wired, line) as scale:
         scale.gather()
         scale.end(2)

@@ -24,6 +24,7 @@ from windlass.core.slots import MAX_SLOTS, fair_share
 from windlass.store.postgres import schema as schemas
 from windlass.store.postgres.connections.database import Database
 from windlass.store.postgres.connections.listener import POLL_LISTENING, Listener
+from windlass.store.postgres.flow.refills import Refills
 from windlass.store.postgres.known_lanes import KnownLanes, Lane
 from windlass.store.postgres.parents import Parents
 from windlass.store.postgres.rows import decode_options, known_steps
@@ -37,9 +38,6 @@ LANE_WAIT: Final = 100
 BUSY_PAUSE: Final = 1.0
 """Seconds for which a lane that was waited for in vain is only tried: somebody's open transaction may hold
 it, and those behind it must not pay for that with each claim [S2]."""
-
-REFILL: Final = 1000
-"""Fair jobs that are admitted after a claim at most."""
 
 FEW: Final = 2
 """Up to so many lanes are called without asking first which of them have something: asking costs as much."""
@@ -86,6 +84,8 @@ class Claims:
         self._db = database
         self._listener = listener
         self._parents = parents
+        self._refills = Refills(database)
+        self.close: Final = self._refills.close
         self._settings = settings
         self._head_cache = head_cache
         self._known = KnownLanes(settings.ageing_step)
@@ -332,7 +332,11 @@ class Claims:
             if claim is None:
                 continue
             claims.append(claim)
-            await self._refill(lane, bound)
+            if lane.ring:
+                head = lane.head
+                await self._refills.begin(
+                    head.lane, head.queue, head.priority, lane.needs, wanted=bound, taken=len(claim.jobs)
+                )
             left -= len(claim.jobs)
             room[queue] -= len(claim.jobs)
             if self._was_aged(lane) and self._has_rivals(lane, room):
@@ -343,13 +347,6 @@ class Claims:
                 break
         return claims
 
-    async def _refill(self, lane: Lane, wanted: int) -> None:
-        """Fill a lane that fair jobs wait behind, now that it has room for more: at the coordinator's pace
-        alone it would give out no more than a window each time [C3]. The next claim will want as many."""
-        if lane.ring:
-            ring = (lane.head.queue, lane.head.priority)
-            await self._db.value("admit_ring", *ring, REFILL, wanted, lane.needs)
-
     def _was_aged(self, lane: Lane) -> bool:
         step = self._settings.ageing_step
         return effective(lane.head.priority, lane.head.waited, step) < lane.head.priority
@@ -358,6 +355,7 @@ class Claims:
         return any(other.waiting and other is not lane for other in self._known.live_in(room))
 
     async def _claim_lane(self, worker: int, lane: Lane, limit: int) -> Claim | None:
+        await self._refills.ended(lane.head.lane)
         row = await self._call(worker, lane, limit)
         if row["status"] == "limited":  # since its head was asked for
             lane.limited = True

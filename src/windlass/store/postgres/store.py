@@ -230,6 +230,7 @@ class PostgresStore:
 
     async def close(self) -> None:
         """See Store.close."""
+        await self._claims.close()
         await self._parents.close()
         await self._listener.close()
         await self._db.close()

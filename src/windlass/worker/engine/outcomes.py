@@ -27,7 +27,10 @@ from windlass.worker.engine.handover import Handover
 from windlass.worker.reports.recorder import Recorder
 
 logger: Final = logging.getLogger("windlass.worker")
-MAX_BATCH: Final = 1000
+MAX_BATCH: Final = 2000
+ENOUGH: Final = 1000
+"""Outcomes for which no others are waited."""
+
 MANY: Final = 16
 """Outcomes in a flush after which more are expected to come with the next."""
 
@@ -95,7 +98,7 @@ class OutcomeLog:
         n = len(self._waiting)
         if n == 1:
             self._filled.set()
-        elif n == MAX_BATCH:
+        elif n == ENOUGH:
             self._enough.set()
 
     def add_of_run(self, outcome: Outcome) -> None:
@@ -170,7 +173,7 @@ class OutcomeLog:
         costs the server half a millisecond and more: 16 on two cores run 1.4 times as many jobs so."""
         if not self._gathers or time.monotonic() - self._ended_at > RECENT:
             return
-        if len(self._waiting) < MAX_BATCH and self._more():
+        if len(self._waiting) < ENOUGH and self._more():
             self._enough.clear()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._gathers):

@@ -99,3 +99,26 @@ async def test_constraints_that_are_checked_at_once_do_not_disturb_the_order(bas
         await add(base.look, "5")
     await session.commit()
     assert await line(base) == [*(["4", "5"] if when == "twice" else ["4"]), "1", "2", "3"]
+
+
+ADD = """
+SELECT windlass.enqueue_many($1, 2::smallint, ARRAY['1', '2', '3'], array_fill('{}'::text, ARRAY[3]),
+                             array_fill('{"ordering_key": "k"}'::text, ARRAY[3]), p_own => $2)
+"""
+
+
+@pytest.mark.parametrize("own", [True, False])
+async def test_jobs_of_a_call_that_commits_right_after_are_written_once(alone: Base, own: bool) -> None:
+    """[F6] Their turns are drawn just before the commit anyway; those that anybody may commit later draw
+    theirs once more."""
+    await alone.lane()
+    (session,) = await alone.sessions(1)
+    await session.begin()
+    before = await session.value("SELECT nextval('windlass.held_turn')")
+    await session.value(ADD, alone.queue, own)
+    await add(session, "4")
+    await session.commit()
+    assert await line(alone) == ["1", "2", "3", "4"]
+    turns = await alone.look.value("SELECT array_agg(turn ORDER BY turn) FROM windlass.held")
+    first = before + 2  # the note of their list is before them
+    assert (turns[:3] == [first, first + 1, first + 2]) is own

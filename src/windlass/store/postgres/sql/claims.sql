@@ -471,8 +471,8 @@ END $$;
 -- that. Else nothing is handed over while anybody waits in the lane, as where others of their queue wait in
 -- another lane.
 CREATE OR REPLACE FUNCTION windlass.hand_over(
-    p_worker bigint, p_rows windlass.held[], p_queues text[], p_rooms int[], p_tokens text[], p_runs int[],
-    p_limit int) RETURNS windlass.handed[]
+    p_worker bigint, p_rows windlass.held[], p_queues text[], p_rooms int[], p_tokens text[], p_runs int[])
+RETURNS windlass.handed[]
 LANGUAGE plpgsql AS $$
 DECLARE
     g        record;
@@ -545,16 +545,12 @@ BEGIN
         p_rooms[g.place] := v_room - cardinality(v_rows);
         v_left := v_left || ARRAY(SELECT u FROM unnest(g.jobs) AS u
                                    WHERE u.id <> ALL (ARRAY(SELECT r.id FROM unnest(v_rows) AS r)));
-        SELECT v_old || windlass.offer(v_lane.id, count(*)::int, array_agg(u.task),
-                                       array_agg(u.payload::text), array_agg(u.options::text),
-                                       array_agg(u.id), array_agg(u.attempt), array_agg(u.deaths),
-                                       array_agg(u.enqueued_at), array_agg(u.since), true)
-          INTO v_seqs
-          FROM unnest(v_rows[v_waits + 1:]) AS u HAVING count(*) > 0;
-        v_seqs := coalesce(v_seqs, v_old);
+        v_seqs := v_old;
+        IF cardinality(v_rows) > v_waits THEN
+            v_seqs := v_old || windlass.offer_rows(v_lane.id, v_rows[v_waits + 1:], true);
+        END IF;
         v_claim := windlass.next_claim(c);
-        v_more := windlass.add_followers(v_lane, v_claim, v_rows, coalesce(p_runs[g.place], 0), p_limit,
-                                         p_tokens);
+        v_more := windlass.add_followers(v_lane, v_claim, v_rows, coalesce(p_runs[g.place], 0), p_tokens);
         v_more := ARRAY(
             SELECT ROW (v_lane.id, v_claim, u.seq, u.id, u.task, u.payload, u.options, u.attempt, u.deaths,
                         u.queue, u.priority, date_part('epoch', u.enqueued_at),

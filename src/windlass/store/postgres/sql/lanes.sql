@@ -13,8 +13,8 @@ $$;
 
 -- What the lanes of a queue whose jobs need the same are called together: in wake-ups, and in the names of
 -- the waiting lists of jobs that nobody would run.
--- Callers: offer, admit_gate, admit_lists, enqueue_gated, hold_unserved, unserved_places. May call: worker.
--- Lock: none.
+-- Callers: offer, offer_rows, admit_gate, admit_lists, enqueue_gated, hold_unserved, unserved_places. May
+-- call: worker. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.place_of(p_queue text, p_abilities text) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE p_abilities WHEN '' THEN p_queue ELSE p_queue || ' ' || p_abilities END
@@ -135,18 +135,18 @@ END $$;
 
 -- ==== Offering ====
 
--- Puts jobs at the back of a lane and returns their seqs, in order. The only writer of new ready rows.
+-- Puts jobs at the back of a lane and returns their seqs, in order. New ready rows are written here, by
+-- offer_rows and by add_followers.
 -- Callers: place_changed, enqueue_many, enqueue_one, enqueue_gated, enqueue_new, reoffer, offer_deferred,
--- offer_held, hand_over, offer_one, offer_part_jobs, end_waiting, end_aside, adopt_lane, rotation_move. May
--- call: worker. Lock: ROW EXCLUSIVE on ready and its partition. Order matters [rule 3]: the xid, then the
--- lock on ready, then the numbers, all of them before the first insert. A hole in a claim belongs to a
--- transaction that had its xid before the hole could be seen, and that shows in pg_locks for as long as it
--- lives. p_tasks of length 1 is for all; a NULL array means defaults. p_since: since when they have been
--- ready. p_quiet: nobody need be woken, since the caller claims them itself.
+-- offer_one, offer_part_jobs, end_waiting, end_aside, adopt_lane, rotation_move. May call: worker. Lock: ROW
+-- EXCLUSIVE on ready and its partition. Order matters [rule 3]: the xid, then the lock on ready, then the
+-- numbers, all of them before the first insert. A hole in a claim belongs to a transaction that had its xid
+-- before the hole could be seen, and that shows in pg_locks for as long as it lives. p_tasks of length 1 is
+-- for all; a NULL array means defaults. p_since: since when they have been ready.
 CREATE OR REPLACE FUNCTION windlass.offer(
     p_lane int, p_n int, p_tasks text[], p_payloads text[], p_options text[] DEFAULT NULL,
     p_ids bigint[] DEFAULT NULL, p_attempts smallint[] DEFAULT NULL, p_deaths smallint[] DEFAULT NULL,
-    p_enqueued timestamptz[] DEFAULT NULL, p_since timestamptz[] DEFAULT NULL, p_quiet boolean DEFAULT false)
+    p_enqueued timestamptz[] DEFAULT NULL, p_since timestamptz[] DEFAULT NULL)
 RETURNS bigint[]
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -179,6 +179,37 @@ BEGIN
                       p_since)
             AS u (seq, task, payload, options, id, attempt, deaths, enqueued, since);
     END IF;
+    -- The numbers are drawn; only now is the idle mark read [rule 10].
+    IF pg_sequence_last_value(v_lane.idle) = 1 THEN
+        PERFORM windlass.wake(windlass.place_of(v_lane.queue, v_lane.abilities));
+    END IF;
+    RETURN v_seqs;
+END $$;
+
+-- The same for held jobs, as they are. p_quiet: nobody need be woken, since the caller claims them itself.
+-- Callers: offer_held, hand_over. May call: worker. Lock: those of offer.
+CREATE OR REPLACE FUNCTION windlass.offer_rows(
+    p_lane int, p_rows windlass.held[], p_quiet boolean DEFAULT false) RETURNS bigint[]
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_segment smallint;
+    v_seqs    bigint[];
+    v_lane    windlass.lane;
+    v_position regclass;
+BEGIN
+    SELECT * INTO STRICT v_lane FROM windlass.lane WHERE id = p_lane;
+    v_position := v_lane.position;
+    PERFORM pg_current_xact_id();
+    LOCK TABLE ONLY windlass.ready IN ROW EXCLUSIVE MODE;
+    v_segment := windlass.pin_segment();
+    SELECT array_agg(nextval(v_position)) INTO v_seqs FROM generate_series(1, cardinality(p_rows));
+    INSERT INTO windlass.ready (segment, lane, seq, id, attempt, deaths, task, payload, options, offered_at,
+                                enqueued_at)
+    SELECT v_segment, p_lane, u.seq, u.id, u.attempt, u.deaths, u.task, u.payload, u.options, u.since,
+           u.enqueued_at
+      FROM ROWS FROM (unnest(p_rows), unnest(v_seqs))
+        AS u (id, turn, since, enqueued_at, priority, attempt, deaths, queue, fair_key, task, payload,
+              options, gate, need, seq);
     -- The numbers are drawn; only now is the idle mark read [rule 10].
     IF NOT p_quiet AND pg_sequence_last_value(v_lane.idle) = 1 THEN
         PERFORM windlass.wake(windlass.place_of(v_lane.queue, v_lane.abilities));

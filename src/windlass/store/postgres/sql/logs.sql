@@ -167,7 +167,7 @@ END $$;
 
 -- Names the current segment and keeps it from being sealed until the transaction ends.
 -- Callers: offer, declare_lane, finish, settle, note_failure, import_rows, retry, retry_many, rotation_move,
--- rotation_move_failures, rotation_reclaim, adopt_lane, add_followers. May call: worker.
+-- rotation_move_failures, rotation_reclaim, adopt_lane, add_followers, offer_rows. May call: worker.
 -- Lock: ROW EXCLUSIVE on the partition of ready.
 -- The number is read from a sequence, so no snapshot is too old for it, and it is read again after the lock:
 -- a lock on ready_N while N is not current was taken before the switch. rotation_seal looks for exactly
@@ -197,8 +197,8 @@ END $$;
 -- Notifies listeners that a queue has work, or that a job has ended.
 -- Callers: offer, place_changed, finish, emit, split, end_parent, add_edges, note_ends, serve_after, follow,
 -- finish_others, send_signal, go_on, mark_gates_changed, set_queue, warm, claim_expired, end_expired,
--- cancel_put_off, close_group. May call: worker. Lock: the one that all notifying committers share, at
--- commit. A transaction that has notified cannot be prepared. One that will be says so first (SET LOCAL
+-- cancel_put_off, close_group, offer_rows. May call: worker. Lock: the one that all notifying committers share,
+-- at commit. A transaction that has notified cannot be prepared. One that will be says so first (SET LOCAL
 -- windlass.notify = off); its jobs are found by polling, within seconds [rule 10].
 CREATE OR REPLACE FUNCTION windlass.wake(p_word text) RETURNS void
 LANGUAGE plpgsql AS $$

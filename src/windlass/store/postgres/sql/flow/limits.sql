@@ -95,7 +95,8 @@ $$;
 -- SET CONSTRAINTS ALL IMMEDIATE, which some frameworks send, fires it too early. So its own update fires it
 -- again, deferred, and it draws a new turn unless the same statement has drawn this one: the last draw is at
 -- COMMIT. windlass.drawing: that statement, and the first number it has drawn. windlass.put_back: jobs of
--- this transaction that have had their turn and keep it, see put_back.
+-- this transaction that have had their turn and keep it, see put_back. A call of the store's own inserts its
+-- jobs right before it commits, and they keep the turns of that: see enqueue_gated.
 CREATE OR REPLACE FUNCTION windlass.draw_turn() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$

@@ -121,7 +121,7 @@ BEGIN
     IF p_queues IS NULL THEN
         PERFORM windlass.offer_held(a.outs);
     ELSE
-        handed := windlass.hand_over(p_worker, a.outs, p_queues, p_rooms, p_tokens, p_runs, p_limit);
+        handed := windlass.hand_over(p_worker, a.outs, p_queues, p_rooms, p_tokens, p_runs);
     END IF;
     PERFORM windlass.admit_ring(r.queue, r.priority, p_limit, 0, r.abilities)
        FROM (SELECT DISTINCT u.queue, u.priority, windlass.abilities_of(u.options) AS abilities
@@ -253,9 +253,11 @@ BEGIN
     END IF;
     -- Where a list begins is written each time, once it was: for lists that live long. Elsewhere it costs
     -- less to walk over a few jobs that are gone.
-    v_gates := ARRAY(SELECT DISTINCT u.gate FROM unnest(v_ids, v_gates) AS u (id, gate)
-                      WHERE hashint8(u.id) & 15 = 0
-                         OR (SELECT s.no FROM windlass.list_start s WHERE s.gate = u.gate
+    v_gates := ARRAY(SELECT g.gate
+                       FROM (SELECT u.gate, bool_or(hashint8(u.id) & 15 = 0) AS drawn
+                               FROM unnest(v_ids, v_gates) AS u (id, gate) GROUP BY u.gate OFFSET 0) AS g
+                      WHERE g.drawn
+                         OR (SELECT s.no FROM windlass.list_start s WHERE s.gate = g.gate
                               ORDER BY s.no DESC LIMIT 1) IS NOT NULL);
     IF v_gates <> '{}' OR v_noted.gates IS NOT NULL THEN
         PERFORM windlass.start_lists(v_gates, v_noted.gates, v_noted.turns, v_noted.seen, v_base);
@@ -723,18 +725,16 @@ DECLARE
     g record;
 BEGIN
     FOR g IN
-        SELECT u.queue, u.priority, windlass.abilities_of(u.options) AS abilities, count(*)::int AS n,
-               array_agg(u.task ORDER BY u.i) AS tasks,
-               array_agg(u.payload::text ORDER BY u.i) AS payloads,
-               array_agg(u.options::text ORDER BY u.i) AS options, array_agg(u.id ORDER BY u.i) AS ids,
-               array_agg(u.attempt ORDER BY u.i) AS attempts, array_agg(u.deaths ORDER BY u.i) AS deaths,
-               array_agg(u.enqueued_at ORDER BY u.i) AS enqueued, array_agg(u.since ORDER BY u.i) AS since
-          FROM unnest(p_rows) WITH ORDINALITY
-            AS u (id, turn, since, enqueued_at, priority, attempt, deaths, queue, fair_key, task, payload,
-                  options, gate, need, i)
+        SELECT u.queue, u.priority, windlass.abilities_of(u.options) AS abilities, count(*) AS n
+          FROM unnest(p_rows) AS u
          GROUP BY u.queue, u.priority, windlass.abilities_of(u.options) ORDER BY u.queue
     LOOP
-        PERFORM windlass.offer(windlass.ensure_lane(g.queue, g.priority, g.abilities), g.n, g.tasks,
-                               g.payloads, g.options, g.ids, g.attempts, g.deaths, g.enqueued, g.since);
+        PERFORM windlass.offer_rows(
+            windlass.ensure_lane(g.queue, g.priority, g.abilities),
+            CASE WHEN g.n = cardinality(p_rows) THEN p_rows
+                 ELSE ARRAY(SELECT p_rows[i] FROM generate_series(1, cardinality(p_rows)) AS i
+                             WHERE p_rows[i].queue = g.queue AND p_rows[i].priority = g.priority
+                               AND windlass.abilities_of(p_rows[i].options) = g.abilities
+                             ORDER BY i) END);
     END LOOP;
 END $$;

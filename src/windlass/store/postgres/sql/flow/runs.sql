@@ -24,9 +24,8 @@ $$;
 
 -- ==== Making runs ====
 
--- Hands over what follows some jobs in the waiting lists of their gates: up to p_run behind each, and p_limit
--- jobs in all. They are at the back of the lane now, with their passes; the caller writes their claim
--- (p_claim).
+-- Hands over what follows some jobs in the waiting lists of their gates: up to p_run behind each. They
+-- are at the back of the lane now, with their passes; the caller writes their claim (p_claim).
 -- Callers: hand_over, which holds the gates, as admit_lists or waiting_first have locked them. May call:
 -- worker. Lock: the rows it takes, without waiting; those of offer.
 -- It takes what stands first in a list, and stops short of a job that has another gate to pass or a limit of
@@ -34,24 +33,24 @@ $$;
 -- of one that somebody else has locked, or had: xmax tells, and is cheaper than a lock of our own. So nobody
 -- is overtaken. Of a list from which several were let through they take those behind in turn. Where another
 -- job of its run is left, none follows: it waits to be handed back.
+-- A job that is in all things like one of those it follows is not judged again: its options are not parsed.
 -- Who locks a row between the look and the delete is waited for for a moment only; then nobody follows.
 CREATE OR REPLACE FUNCTION windlass.add_followers(
-    p_lane windlass.lane, p_claim bigint, p_rows windlass.held[], p_run int, p_limit int, p_tokens text[])
+    p_lane windlass.lane, p_claim bigint, p_rows windlass.held[], p_run int, p_tokens text[])
 RETURNS windlass.handed[]
 LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
 DECLARE
-    v_run    int := least(p_run, p_limit / cardinality(p_rows) - 1);
     v_before text := current_setting('lock_timeout');
     v_now    timestamptz := windlass.now();
     v_position regclass := p_lane.position;
     v_segment smallint;
-    v_asked  int;
+    v_gone   int;
     v_found  windlass.handed[];
     v_gates  text[];
 BEGIN
-    IF v_run < 1 THEN
+    IF p_run < 1 THEN
         RETURN '{}';
     END IF;
     LOCK TABLE ONLY windlass.ready IN ROW EXCLUSIVE MODE;
@@ -59,7 +58,7 @@ BEGIN
     PERFORM set_config('lock_timeout', '2ms', true);
     WITH list AS MATERIALIZED (
         SELECT u.gate, k.kind, k.more, min(u.task) AS task, min(u.options::text) AS options,
-               array_agg(u.i::int ORDER BY u.turn) AS places, array_agg(p.run ORDER BY u.turn) AS runs,
+               array_agg(p.run ORDER BY u.turn) AS runs,
                count(*)::int AS n
           FROM unnest(p_rows) WITH ORDINALITY
             AS u (id, turn, since, enqueued_at, priority, attempt, deaths, queue, fair_key, task, payload,
@@ -77,8 +76,8 @@ BEGIN
                              OFFSET 0) AS p
          WHERE p.run IS NOT NULL AND k.more IS NOT NULL AND coalesce(u.options::text !~ k.more, true)
          GROUP BY u.gate, k.kind, k.more),
-    mine AS MATERIALIZED (
-        SELECT x.tid, x.no, l.places[(x.no - 1) % l.n + 1] AS place, l.runs[(x.no - 1) % l.n + 1] AS run
+    next AS MATERIALIZED (
+        SELECT x.*, l.runs[(x.no - 1) % l.n + 1] AS run, nextval(v_position) AS seq
           FROM list l
          CROSS JOIN LATERAL (
             -- A limit by setting, new since these were let through, makes the task another gate.
@@ -86,27 +85,22 @@ BEGIN
               FROM (SELECT) AS one LEFT JOIN windlass.task_setting t ON t.name = l.task
              WHERE l.kind = 'task' OR t.concurrency IS NULL OFFSET 0) AS h
          CROSS JOIN LATERAL (
-            SELECT y.tid, row_number() OVER w AS no, bool_and(y.fits) OVER w AS fits
-              FROM (SELECT z.tid, z.turn,
-                           z.deaths = 0 AND z.free AND z.queue = p_lane.queue AND z.priority = p_lane.priority
-                           AND windlass.abilities_of(z.options) = p_lane.abilities
-                           AND CASE WHEN z.task = l.task AND z.options::text = l.options THEN true
-                               ELSE z.task <> ALL (p_tokens) AND coalesce(z.options::text !~ l.more, true)
-                                    AND windlass.has_limit(l.kind, z.task, z.options, h.most) END AS fits
-                      FROM (SELECT v.ctid AS tid, v.xmax = 0 AS free, v.turn, v.deaths, v.queue, v.priority,
-                                   v.task, v.options
-                              FROM windlass.list_from(l.gate) AS s
-                             CROSS JOIN windlass.held v
-                             WHERE v.gate = l.gate AND v.turn >= s.turn ORDER BY v.turn LIMIT l.n * v_run)
-                        AS z) AS y
+            SELECT y.*, row_number() OVER w AS no, bool_and(y.fit) OVER w AS fits
+              FROM (SELECT v.ctid AS tid, v.id, v.turn, v.since, v.enqueued_at, v.attempt, v.task, v.payload,
+                           v.options, v.gate, v.need,
+                           v.deaths = 0 AND v.xmax = 0 AND v.queue = p_lane.queue
+                           AND v.priority = p_lane.priority
+                           AND CASE WHEN v.task = l.task AND v.options::text IS NOT DISTINCT FROM l.options
+                               THEN true
+                               ELSE v.task <> ALL (p_tokens) AND coalesce(v.options::text !~ l.more, true)
+                                    AND windlass.abilities_of(v.options) = p_lane.abilities
+                                    AND windlass.has_limit(l.kind, v.task, v.options, h.most) END AS fit
+                      FROM windlass.list_from(l.gate) AS s
+                     CROSS JOIN windlass.held v
+                     WHERE v.gate = l.gate AND v.turn >= s.turn ORDER BY v.turn LIMIT l.n * p_run) AS y
             WINDOW w AS (ORDER BY y.turn ROWS UNBOUNDED PRECEDING)) AS x
          WHERE x.fits),
-    gone AS (
-        DELETE FROM windlass.held h USING mine y WHERE h.ctid = y.tid
-        RETURNING h.id, h.turn, h.since, h.enqueued_at, h.attempt, h.task, h.payload, h.options, h.gate,
-                  h.need, y.place, y.no, y.run),
-    next AS MATERIALIZED (
-        SELECT g.*, nextval(v_position) AS seq FROM (SELECT * FROM gone ORDER BY place, no) AS g),
+    gone AS (DELETE FROM windlass.held h USING next y WHERE h.ctid = y.tid RETURNING h.need),
     offered AS (
         INSERT INTO windlass.ready (segment, lane, seq, id, attempt, deaths, task, payload, options,
                                     offered_at, enqueued_at)
@@ -119,11 +113,11 @@ BEGIN
     SELECT array_agg(ROW (p_lane.id, p_claim, g.seq, g.id, g.task, g.payload, g.options, g.attempt, 0,
                           p_lane.queue, p_lane.priority, date_part('epoch', g.enqueued_at),
                           date_part('epoch', g.since), g.run)::windlass.handed),
-           (SELECT count(*) FROM mine), array_agg(g.gate) FILTER (WHERE g.gate LIKE 'order:%')
-      INTO v_found, v_asked, v_gates FROM next g;
+           (SELECT count(*) FROM gone), array_agg(g.gate) FILTER (WHERE g.gate LIKE 'order:%')
+      INTO v_found, v_gone, v_gates FROM next g;
     PERFORM windlass.move_marks(v_gates, 1);
     PERFORM set_config('lock_timeout', v_before, true);
-    IF coalesce(cardinality(v_found), 0) < v_asked THEN
+    IF v_gone < cardinality(v_found) THEN
         RAISE lock_not_available;  -- one has changed meanwhile, and those behind it must not overtake it
     END IF;
     RETURN coalesce(v_found, '{}');
