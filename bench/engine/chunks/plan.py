@@ -46,7 +46,7 @@ class ChunkPlan(Plan, frozen=True, kw_only=True):
 
 
 def make_chunk_plan(*, quick: bool = False, size: int | None = None, rounds: int | None = None) -> ChunkPlan:
-    """The default plan (1 GiB, about 6 minutes a store) or the quick one (64 MiB, one round), as the flags
+    """The default plan (1 GiB, about 6 minutes a store) or the quick one (512 MiB, one round), as the flags
     change it."""
-    plan = ChunkPlan(size=64 * MIB, rounds=1, judged_only=True) if quick else ChunkPlan()
+    plan = ChunkPlan(size=512 * MIB, rounds=1, judged_only=True) if quick else ChunkPlan()
     return changed(plan, size=size, rounds=rounds)

@@ -59,6 +59,21 @@ def test_k10_after_a_claim_of_long_jobs_the_others_come_first(clock: Clock) -> N
     assert shared.wants() == {"q": 14}
 
 
+def test_k10_what_comes_free_while_a_claim_is_under_way_may_be_filled_at_once(clock: Clock) -> None:
+    """[K10] Two parts that end together are replaced together: without that the second slot stood empty for
+    a tenth of a second."""
+    shared = made(serving=2)
+    take(shared, 2)
+    clock.now += RAMP
+    shared.busy["q"] -= 1
+    assert shared.wants() == {"q": 15}
+    shared.busy["q"] -= 1  # before the claim is answered
+    take(shared, 1)
+    assert shared.wants() == {"q": 1}
+    take(shared, 1)
+    assert shared.wants() == {}
+
+
 def test_k10_short_jobs_and_lone_workers_are_not_held_up(clock: Clock) -> None:
     """[K10] Nor is a drain, which nobody else takes part in."""
     short, alone, drain = made(serving=3), made(serving=1), made(serving=3, total=16)

@@ -48,6 +48,8 @@ class Capacity:
         """How many workers serve each queue."""
         self._grown: dict[str, tuple[int, float]] = {}
         """By queue of long jobs: how many slots were taken when it last got more, and when that was."""
+        self._asked: Counter[str] = Counter()
+        """By queue of long jobs: how many were taken when more were asked for, and those it got since."""
         self._total = total
         self._batches = batches
         self._buffered: Counter[str] = Counter()
@@ -75,6 +77,7 @@ class Capacity:
             waiting = len(self.buffers[queue])
             free = n - self.busy[queue] - self.reserved[queue]
             if self._shares(queue):
+                self._asked[queue] = self.busy[queue] + waiting
                 free = min(free, self._unhurried(queue))
             room = free * self._batches.get(queue, 1) + ahead - waiting
             if room > 0 and waiting <= ahead // 2:
@@ -126,9 +129,12 @@ class Capacity:
     def put(self, queue: str, jobs: Sequence[ClaimedJob]) -> None:
         """These jobs were claimed and wait for slots."""
         self.buffers[queue].extend(jobs)
-        taken = self.busy[queue] + len(self.buffers[queue])
-        if self._shares(queue) and (self.ramp(queue) <= 0 or taken > self._grown[queue][0]):
-            self._grown[queue] = taken, time.monotonic()
+        if self._shares(queue):
+            # What came free while the claim was under way came free since, too.
+            self._asked[queue] += len(jobs)
+            taken = max(self.busy[queue] + len(self.buffers[queue]), self._asked[queue])
+            if self.ramp(queue) <= 0 or taken > self._grown[queue][0]:
+                self._grown[queue] = taken, time.monotonic()
         self._buffered[queue] += len(jobs)
 
     def put_runs(self, queue: str, jobs: Sequence[ClaimedJob]) -> None:
