@@ -12,7 +12,7 @@ from tests import matrix
 ROOT = Path(__file__).resolve().parent.parent
 REPORT = """
 <testsuites><testsuite>
-<testcase classname="tests.core.test_bucket" name="test_it"/>
+<testcase classname="tests.core.flow.test_bucket" name="test_it"/>
 <testcase classname="tests.conformance.test_after" name="test_it[sqlite]"/>
 <testcase classname="tests.conformance.test_after" name="test_it[postgres-dead]"/>
 <testcase classname="tests.conformance.test_after" name="test_it[memory]"><skipped/></testcase>

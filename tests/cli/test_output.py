@@ -17,8 +17,9 @@ from rich.console import Console
 from tests.cli.kit import Desk
 from tests.cli.test_top import drain
 from tests.conformance.kit import Rig, failure
-from windlass.cli import VERBS, budgets, dead, events, flow, jobs, parent_page, queues, schedules, tasks, top
+from windlass.cli import VERBS, budgets, dead, events, flow, jobs, queues, schedules, tasks, top
 from windlass.cli.output import Column, Listing, make_table
+from windlass.cli.parents import page as parent_page
 from windlass.core.states import Kind
 from windlass.store.records import NewSchedule, Outcome, WorkerInfo
 

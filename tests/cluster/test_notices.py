@@ -1,7 +1,7 @@
 """What a coordinator sees change is told once [M2]."""
 
 from windlass.cluster.notices import Notices
-from windlass.core.breaker import BreakerState
+from windlass.core.flow.breaker import BreakerState
 from windlass.store.records import BudgetRecord, Rotation
 from windlass.worker.reports.recorder import Recorder
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.conformance.budget_kit import budget, claim, declare, grants, promote, taken
 from tests.conformance.kit import Rig
-from windlass.core.caps import cap_of, period_end
+from windlass.core.flow.caps import cap_of, period_end
 from windlass.store.records import Need, Usage
 
 HOUR: dict[str, Any] = {"cap": 10, "cap_per": "hour"}

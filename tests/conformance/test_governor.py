@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.conformance.kit import Rig
-from windlass.core.governor import Governor
+from windlass.core.flow.governor import Governor
 from windlass.errors import TermLost
 from windlass.store.records import Governed, QueueRecord, Runs
 

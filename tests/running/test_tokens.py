@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from windlass import Windlass
-from windlass.core.bucket import HELD_FOR
+from windlass.core.flow.bucket import HELD_FOR
 from windlass.errors import BudgetTimeout, StoreUnavailable
 from windlass.running import tokens as tokens_module
 from windlass.store.records import Lease

@@ -16,8 +16,8 @@ from windlass.cli.output import print_answer, print_json, print_listing, print_t
 from windlass.cli.settings import change, changes_of, setting_options
 from windlass.cli.target import Target, refusals
 from windlass.core.counts import plural
+from windlass.core.flow.rates import rate_text
 from windlass.core.names import check_name
-from windlass.core.rates import rate_text
 from windlass.presentation import audit
 from windlass.presentation.flow import BudgetShape
 from windlass.presentation.text import capped, one_line, span

@@ -10,7 +10,7 @@ import click
 from windlass.cli.options import QueueName, limit_option, with_json
 from windlass.cli.output import print_listing
 from windlass.cli.target import Target, with_now
-from windlass.core.gates import reason
+from windlass.core.flow.gates import reason
 from windlass.handles.queue import find_queues
 from windlass.presentation.flow import GateShape, WatermarkShape
 from windlass.presentation.text import capped, local, span

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from rich.text import Text
 
 from windlass.cli.output import console, make_sheet, show
-from windlass.cli.parent_page import FINAL, retrying_in_words
+from windlass.cli.parents.page import FINAL, retrying_in_words
 from windlass.cli.settings import shown
 from windlass.core.counts import plural
 from windlass.core.harmless import harmless

@@ -15,7 +15,7 @@ from windlass.cli.options import JobId, filters, job_ids, limit_option, with_jso
 from windlass.cli.output import print_json, print_table
 from windlass.cli.settings import change_options, given_options
 from windlass.cli.target import Target
-from windlass.core.gates import budget_of
+from windlass.core.flow.gates import budget_of
 from windlass.core.harmless import harmless
 from windlass.core.json_shapes import misfit
 from windlass.core.states import FINISHED, State

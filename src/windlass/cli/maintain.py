@@ -14,8 +14,8 @@ from windlass.cli.output import print_answer
 from windlass.cli.target import Target
 from windlass.cluster.maintain import Counts, Duty, once
 from windlass.core.counts import plural
+from windlass.core.flow.rates import rate_text
 from windlass.core.harmless import harmless
-from windlass.core.rates import rate_text
 from windlass.presentation import audit
 from windlass.presentation.text import span
 

@@ -16,7 +16,7 @@ from click.shell_completion import CompletionItem
 from windlass.cli.target import Target
 from windlass.core import ids
 from windlass.core.durations import seconds, size
-from windlass.core.rates import per_second
+from windlass.core.flow.rates import per_second
 from windlass.core.states import State
 from windlass.errors import WindlassError
 from windlass.store.protocol import Store

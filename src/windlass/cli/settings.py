@@ -12,7 +12,7 @@ from click.types import convert_type
 
 from windlass.cli.options import Count, JobId, OrWord, PerSecond, QueueName, Reader, Span, header, moment
 from windlass.cli.target import Target, refusals
-from windlass.core.rates import rate_text
+from windlass.core.flow.rates import rate_text
 from windlass.presentation.audit import AuditEntry
 from windlass.presentation.text import one_line, span
 from windlass.store.fields import Field, JobOptions, Unit, fields_of

@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from windlass.cluster.watch import HeartbeatWatch
-from windlass.core.governor import Governor
+from windlass.core.flow.governor import Governor
 from windlass.core.retry import DeathPolicy
 from windlass.core.slots import split
 from windlass.presentation.cluster_state import unable

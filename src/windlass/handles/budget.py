@@ -23,12 +23,12 @@ import random
 import time
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from windlass.core.breaker import BreakerState
-from windlass.core.caps import cap_of
 from windlass.core.counts import plural
 from windlass.core.durations import Duration, seconds
+from windlass.core.flow.breaker import BreakerState
+from windlass.core.flow.caps import cap_of
+from windlass.core.flow.rates import Rate, per_second
 from windlass.core.names import check_name
-from windlass.core.rates import Rate, per_second
 from windlass.errors import BudgetTimeout, ConfigurationError
 from windlass.running import loopthread
 from windlass.running.stopped_clock import StoppedClock

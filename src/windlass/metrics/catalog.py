@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 import msgspec
 
 from windlass import __version__
-from windlass.core.breaker import BreakerState
+from windlass.core.flow.breaker import BreakerState
 from windlass.core.harmless import harmless
 from windlass.metrics.reading import MAX_TASKS, Reading
 from windlass.store.records import Depth, QueueRecord

@@ -16,10 +16,10 @@ from typing import Final, Literal
 import msgspec
 
 from windlass.core.abilities import in_words, missing
-from windlass.core.admission import WARNING, shed_level
 from windlass.core.counts import plural
-from windlass.core.gates import reason
-from windlass.core.rates import rate_text
+from windlass.core.flow.admission import WARNING, shed_level
+from windlass.core.flow.gates import reason
+from windlass.core.flow.rates import rate_text
 from windlass.core.rollup import MINUTE, Sample
 from windlass.presentation.cluster_state import ClusterState, unable
 from windlass.presentation.text import COUNTED, one_line, span

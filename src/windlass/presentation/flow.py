@@ -8,8 +8,8 @@ from typing import Any, Final, Self
 import msgspec
 
 from windlass.core.cron import Missed, Overlap
-from windlass.core.gates import reason
-from windlass.core.rates import rate_text
+from windlass.core.flow.gates import reason
+from windlass.core.flow.rates import rate_text
 from windlass.presentation.cluster_state import ClusterState
 from windlass.presentation.jobs import priority_name
 from windlass.presentation.text import parsed, shaped

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 from windlass.core.abilities import in_words, missing
 from windlass.core.counts import plural
-from windlass.core.gates import budget_of
-from windlass.core.rates import rate_text
+from windlass.core.flow.gates import budget_of
+from windlass.core.flow.rates import rate_text
 from windlass.core.states import State
 from windlass.presentation.text import span
 from windlass.store.records import BudgetRecord, ClusterView, JobRecord, PartRecord, QueueRecord, WorkerRecord

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from windlass.core.block import Block
 from windlass.core.counts import plural
+from windlass.core.flow.block import Block
 from windlass.errors import StoreError
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from windlass.core.durations import seconds, size
+from windlass.core.flow.rates import per_second
 from windlass.core.names import check_name
-from windlass.core.rates import per_second
 from windlass.store.fields import TaskRecord, Unit, fields_of
 from windlass.store.records import QueueRecord
 

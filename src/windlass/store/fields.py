@@ -20,7 +20,7 @@ import msgspec
 
 from windlass.core.abilities import MAX_NEEDS
 from windlass.core.durations import Duration, duration_text
-from windlass.core.rates import rate_text
+from windlass.core.flow.rates import rate_text
 from windlass.core.states import Priority
 from windlass.signals import MAX_ATTEMPTS, MAX_DELAY
 

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar, Unpack, cast, overload
 
 from windlass.core.durations import Duration
-from windlass.core.rates import Rate
+from windlass.core.flow.rates import Rate
 from windlass.errors import ConfigurationError
 from windlass.handles.budget import Budget, read_budget
 from windlass.running.context import Context

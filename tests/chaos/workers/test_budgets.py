@@ -22,7 +22,7 @@ from tests.chaos.workers.flow_books import Allowance
 from tests.chaos.workers.flow_jobs import BUDGET, BURST, RATE
 from tests.chaos.workers.kit import Host, Scene
 from tests.chaos.workers.meter import WITHIN, Meter
-from windlass.core.bucket import HELD_FOR
+from windlass.core.flow.bucket import HELD_FOR
 from windlass.store.fields import NewBudget
 
 APP = "tests.chaos.workers.flow_jobs:app"

@@ -1,5 +1,5 @@
 """Whether a queue takes new jobs: shedding [F5] first, then backpressure [F4]. The decision is
-`core.admission`'s."""
+`core.flow.admission`'s."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from tests.model.oracle.depth import offered_depth
-from windlass.core.admission import LATENCY_COUNTS, hint, pressure, refusal, shed_level
+from windlass.core.flow.admission import LATENCY_COUNTS, hint, pressure, refusal, shed_level
 from windlass.errors import Shed
 from windlass.store.records import NewJob
 

@@ -9,8 +9,8 @@ import msgspec
 
 from tests.model.oracle.base import Base, atomic
 from tests.model.oracle.tokens import Budget
-from windlass.core.breaker import BreakerState
 from windlass.core.counts import plural
+from windlass.core.flow.breaker import BreakerState
 from windlass.store.budgets import changed, checked, new
 from windlass.store.fields import NewBudget
 from windlass.store.records import BudgetRecord, Lease, Taken, Usage

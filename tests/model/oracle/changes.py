@@ -10,7 +10,7 @@ from tests.model.oracle.job import Job
 from tests.model.oracle.tables import Tables
 from tests.model.oracle.tokens import spend
 from windlass.core.expiry import deadline
-from windlass.core.gates import is_own
+from windlass.core.flow.gates import is_own
 from windlass.core.states import FINISHED, State
 from windlass.store.records import ChangeAnswer, JobChange, NewJob
 

@@ -10,7 +10,7 @@ from tests.model.oracle.base import Base, atomic
 from tests.model.oracle.depth import offered_depth
 from tests.model.oracle.tables import Term
 from windlass.core.clock import MAX_TERM
-from windlass.core.governor import Governor, Window
+from windlass.core.flow.governor import Governor, Window
 from windlass.store.records import ClusterView, Governed, Runs
 
 

@@ -1,5 +1,5 @@
 """How a job walks through its gates, and gets out of their lines [F3] [F6]. Which gates a job has, and why,
-`core.gates` says; lines for tokens are let out by `tokens`.
+`core.flow.gates` says; lines for tokens are let out by `tokens`.
 
 Whoever frees a place lets the next in at once, in the same operation.
 """
@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from tests.model.oracle.job import Job
 from windlass.core.abilities import place_name
-from windlass.core.gates import Gate, gates_of, is_slots, keeps, reason, shut_gate
-from windlass.core.gates import waits_again as decide_waits_again
+from windlass.core.flow.gates import Gate, gates_of, is_slots, keeps, reason, shut_gate
+from windlass.core.flow.gates import waits_again as decide_waits_again
 from windlass.core.states import State
 from windlass.store.records import NewJob, TaskRecord
 

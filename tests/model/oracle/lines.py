@@ -7,7 +7,7 @@ from typing import Final
 
 from tests.model.oracle.base import Base, atomic
 from tests.model.oracle.gates import Gateway
-from windlass.core.gates import order_gate
+from windlass.core.flow.gates import order_gate
 from windlass.store.records import GateRecord, Watermark
 
 COUNTED: Final = 10_000

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from windlass.core.bucket import Bucket
-from windlass.core.governor import Governor, burst
+from windlass.core.flow.bucket import Bucket
+from windlass.core.flow.governor import Governor, burst
 from windlass.store.records import QueueRecord, Runs
 
 

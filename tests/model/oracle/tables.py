@@ -24,7 +24,7 @@ from tests.model.oracle.tokens import Budget, spend
 from windlass.core.abilities import can_run
 from windlass.core.clock import MAX_TERM, left
 from windlass.core.expiry import NOT_BEGUN, deadline, expired_reason
-from windlass.core.gates import FAIR, reason
+from windlass.core.flow.gates import FAIR, reason
 from windlass.core.ids import RESERVED_LANE, pack
 from windlass.core.retry import FORGET_AFTER
 from windlass.core.states import Kind, State

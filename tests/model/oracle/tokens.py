@@ -1,5 +1,5 @@
-"""A budget of the memory store, and how claims take its tokens [F1] [F7]. The arithmetic is `core.bucket`'s
-and `core.breaker`'s; the operations on budgets are in `budgets`.
+"""A budget of the memory store, and how claims take its tokens [F1] [F7]. The arithmetic is that of
+`core.flow.bucket` and `core.flow.breaker`; the operations on budgets are in `budgets`.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import msgspec
 
 from tests.model.oracle.gates import enter, is_budget, leave_slots, wait_at
 from tests.model.oracle.job import Job
-from windlass.core.breaker import Breaker
-from windlass.core.bucket import PROMISED_FOR, Bucket
 from windlass.core.clock import SLIP
-from windlass.core.gates import budget_gate, over_gate
+from windlass.core.flow.breaker import Breaker
+from windlass.core.flow.bucket import PROMISED_FOR, Bucket
+from windlass.core.flow.gates import budget_gate, over_gate
 from windlass.store.budgets import bucket_key, tokens_of
 from windlass.store.fields import NewBudget
 from windlass.store.records import BudgetRecord, Need

@@ -8,7 +8,7 @@ from tests.model.oracle.gates import let_in, lets_in, open_up
 from tests.model.oracle.job import Job
 from tests.model.oracle.lines import KEPT
 from tests.model.oracle.tokens import let_out
-from windlass.core.gates import order_gate
+from windlass.core.flow.gates import order_gate
 from windlass.core.retry import FORGET_AFTER
 from windlass.core.states import State
 from windlass.store.records import Expired, Promoted, Rotation

@@ -12,7 +12,7 @@ import pytest
 
 from tests.store.sqlite.invariants import check
 from tests.store.sqlite.kit import job
-from windlass.core.gates import gates_of
+from windlass.core.flow.gates import gates_of
 from windlass.core.states import Kind
 from windlass.store.fields import NewBudget
 from windlass.store.records import Claim, ClaimedJob, Need, NewJob, Outcome, Room, WorkerInfo

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.store.sqlite.kit import job, opened
-from windlass.core.governor import Governor
+from windlass.core.flow.governor import Governor
 from windlass.store.fields import NewBudget
 from windlass.store.records import Need, Outcome, WorkerInfo
 

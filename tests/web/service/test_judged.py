@@ -253,6 +253,7 @@ def test_how_far_an_operation_is_that_nobody_could_count(expected: int | None, t
         id="1", verb="retry", where={"state": "dead"}, by="ada", state="running", done=50_000,
         expected=expected, answers={}, error=None, started_at=iso(NOW) or "", ended_at=None,
     )  # fmt: skip
-    page = bytes(render(Request(scope), "bulk.html", section="jobs", bulk=bulk, now=NOW + 50).body).decode()
+    shown = render(Request(scope), "bulk/page.html", section="jobs", bulk=bulk, now=NOW + 50)
+    page = bytes(shown.body).decode()
     assert text in Html(page).text
     assert ("<progress" in page) == (expected is not None)

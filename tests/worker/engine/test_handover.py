@@ -85,9 +85,7 @@ async def test_f6_the_next_of_a_key_comes_with_the_answer_to_the_flush(
         await until(lambda: len(chain.ran) == 20)
     assert chain.ran == list(range(20))
     assert store.handed >= least
-    if not isinstance(
-        line.real, SQLiteStore
-    ):  # whose flush lets a job go, and wakes the worker
+    if not isinstance(line.real, SQLiteStore):  # whose flush lets a job go, and wakes the worker
         assert line.calls["claim"] < 40 - store.handed  # not one for each that was handed over
 
 

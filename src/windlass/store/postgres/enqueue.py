@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from windlass.core import ids
-from windlass.core.admission import SOFT
+from windlass.core.flow.admission import SOFT
 from windlass.errors import ConfigurationError, Refused, Shed, StoreForbidden, StoreUnavailable
 from windlass.store.postgres import schema as schemas
 from windlass.store.postgres.connections.errors import refused_jobs, translated

@@ -11,7 +11,7 @@ from typing import Any, Final
 import asyncpg
 import msgspec
 
-from windlass.core.gates import gates_of
+from windlass.core.flow.gates import gates_of
 from windlass.core.states import State
 from windlass.errors import ClaimLost, StoreBusy, StoreUnavailable, WindlassError
 from windlass.store.postgres import schema as schemas

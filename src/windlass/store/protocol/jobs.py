@@ -54,15 +54,15 @@ class Enqueue(Protocol):
           its deaths. Jobs that are not automatic are never parked, but their deaths count. It is judged
           before the key itself and after the idempotency key.
         - `options.ordering_key`, `options.concurrency_key`, or a limit of its task (`options.task_limit` or
-          the setting `concurrency`): the job waits aside at its gates (see `core.gates`) until there is room
-          for it [F3] [F6]; `held`, its state is ready, its `reason` says what it waits for. Where there is
-          room at once it may be `enqueued`. A gate lets jobs through in the order of their commits, as they
-          become visible.
+          the setting `concurrency`): the job waits aside at its gates (see `core.flow.gates`) until there is
+          room for it [F3] [F6]; `held`, its state is ready, its `reason` says what it waits for. Where there
+          is room at once it may be `enqueued`. A gate lets jobs through in the order of their commits, as
+          they become visible.
         - a queue with limits on its load is judged first, once for each queue and priority of the call, as it
-          stands before the call: Shed [F5], then QueueFull [F4], see `core.admission`. Nothing is added then,
-          and it is counted. A queue under pressure says so in the receipts. Jobs that the store makes itself
-          (parts, retries, reruns, fires of schedules) are not judged. An `idempotency_key` that was seen is
-          not, either, where all of the call's jobs of that queue have such a one.
+          stands before the call: Shed [F5], then QueueFull [F4], see `core.flow.admission`. Nothing is added
+          then, and it is counted. A queue under pressure says so in the receipts. Jobs that the store makes
+          itself (parts, retries, reruns, fires of schedules) are not judged. An `idempotency_key` that was
+          seen is not, either, where all of the call's jobs of that queue have such a one.
         - otherwise it is `enqueued` at the back of its lane, ready to be claimed.
 
         With `connection` a job for a queue never seen before, or one that replaces a twin, may become
@@ -94,10 +94,10 @@ class Claims(Protocol):
         A queue with `concurrency` gives no more than are free of it, counted from the claims that are
         unfinished [F3]; one with a governor no more than its rate allows [F2]. For jobs of tasks in `needs`
         tokens are taken in the claim's own transaction [F1]: a job whose tokens are not there is not given
-        out but goes to the waiting list of the bucket that lacks them (`budget:…`, see `core.gates`). While
-        any job is on that list, others that come through the lane go to its end. `promote` admits as many of
-        them as the bucket has tokens, and their claims take these. Tokens of jobs that a worker hands back
-        without having started them are its to hand back. Raises WorkerLost when the worker
+        out but goes to the waiting list of the bucket that lacks them (`budget:…`, see `core.flow.gates`).
+        While any job is on that list, others that come through the lane go to its end. `promote` admits as
+        many of them as the bucket has tokens, and their claims take these. Tokens of jobs that a worker hands
+        back without having started them are its to hand back. Raises WorkerLost when the worker
         is not alive and there was something to claim; an empty answer does not prove that it is."""
 
     async def unfinished(self, worker: int) -> list[records.Claim]:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from windlass.core.breaker import BreakerState
-    from windlass.core.governor import Governor
+    from windlass.core.flow.breaker import BreakerState
+    from windlass.core.flow.governor import Governor
     from windlass.core.rollup import Gauges, Sample, Subject
     from windlass.store import records
     from windlass.store.fields import NewBudget

@@ -7,9 +7,9 @@ from typing import TypeAlias
 
 import msgspec
 
-from windlass.core.breaker import BreakerState
-from windlass.core.bucket import Bucket
-from windlass.core.governor import Governor, Window
+from windlass.core.flow.breaker import BreakerState
+from windlass.core.flow.bucket import Bucket
+from windlass.core.flow.governor import Governor, Window
 from windlass.store.fields import NewBudget
 
 

@@ -6,7 +6,7 @@ import msgspec
 
 
 class GateRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A gate that jobs wait at; its name says what it is (see `core.gates`)."""
+    """A gate that jobs wait at; its name says what it is (see `core.flow.gates`)."""
 
     name: str
     passes: int

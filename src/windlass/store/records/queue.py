@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import msgspec
 
-from windlass.core.admission import Pressure
+from windlass.core.flow.admission import Pressure
 from windlass.store.fields import QueueSettings
 
 

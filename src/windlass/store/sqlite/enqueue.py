@@ -1,9 +1,9 @@
 """Enqueue: what a queue with limits refuses [F4] [F5], idempotency keys, parking and unique keys, and what
 becomes of a job that has a twin. See the protocol.
 
-Whether a queue takes new jobs is decided by `core.admission`; here are the measures, and the counts of what
-was turned away. A refusal is an answer, not an exception, until its transaction has committed: what it counts
-must last.
+Whether a queue takes new jobs is decided by `core.flow.admission`; here are the measures, and the counts of
+what was turned away. A refusal is an answer, not an exception, until its transaction has committed: what it
+counts must last.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from windlass.core import admission as core
+from windlass.core.flow import admission as core
 from windlass.core.retry import FORGET_AFTER, parked_until
 from windlass.errors import AlreadyEnqueued, Refused, Shed
 from windlass.store.records import DEFAULT_OPTIONS, NewJob, Receipt

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 import apsw
 import msgspec
 
-from windlass.core import gates
+from windlass.core.flow import gates
 from windlass.core.ids import SEQ_BITS
 from windlass.core.states import FINISHED, State
 from windlass.errors import JobNotFound

@@ -9,8 +9,8 @@ from typing import Any, Final
 import apsw
 import msgspec
 
-from windlass.core.admission import pressure
 from windlass.core.clock import left
+from windlass.core.flow.admission import pressure
 from windlass.core.retry import CALM, cool_delay
 from windlass.errors import AlreadyEnqueued, Finalizing
 from windlass.store.changes import changed_queue, changed_task

@@ -11,7 +11,7 @@ import msgspec
 
 from windlass.core.abilities import SEND_ON
 from windlass.core.expiry import NOT_BEGUN
-from windlass.core.gates import Gate, shut_gate, waits_again
+from windlass.core.flow.gates import Gate, shut_gate, waits_again
 from windlass.core.retry import FORGET_AFTER
 from windlass.core.states import Kind
 from windlass.store import unknown_tasks

@@ -19,7 +19,7 @@ from windlass.web.http.guard import PRINCIPAL, path_of
 from windlass.web.http.principal import Principal, Role
 from windlass.web.http.problems import Invalid, Problem, problem_of
 from windlass.web.service.checks import found_id
-from windlass.web.service.streams import Feed, Piece, Streams
+from windlass.web.service.durable.streams import Feed, Piece, Streams
 from windlass.web.service.ticker import Ticker
 
 PIECE: Final = 64 * 1024

@@ -8,7 +8,7 @@ import msgspec
 
 from windlass.presentation.signals import WaitShape
 from windlass.web.api.endpoint import Call, Limit, Nothing, Table, Text
-from windlass.web.service.signals import Sent
+from windlass.web.service.durable.signals import Sent
 
 
 class WaitQuery(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):

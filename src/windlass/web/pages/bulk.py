@@ -25,7 +25,7 @@ async def preview(service: Service, request: Request) -> Response:
     count = await service.bulk.preview(principal_of(request), where)
     return render(
         request,
-        "bulk_new.html",
+        "bulk/new.html",
         section="dead" if where.state is State.DEAD else "jobs",
         verb=verb,
         q=text,
@@ -49,7 +49,7 @@ async def start(service: Service, request: Request) -> Response:
 async def progress(service: Service, request: Request) -> Response:
     """The progress of a bulk operation."""
     bulk = await service.bulk.get(principal_of(request), request.path_params["id"])
-    return render(request, "bulk.html", section="jobs", bulk=bulk)
+    return render(request, "bulk/page.html", section="jobs", bulk=bulk)
 
 
 async def stop(service: Service, request: Request) -> Response:

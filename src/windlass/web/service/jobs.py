@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from windlass.core.gates import budget_of
+from windlass.core.flow.gates import budget_of
 from windlass.errors import EnqueueError, JobNotFound
 from windlass.handles import bulk as walks
 from windlass.handles.bulk import Verb

@@ -16,19 +16,19 @@ from typing import TYPE_CHECKING, Final
 from windlass.web.service.audit import Audit
 from windlass.web.service.budgets import Budgets
 from windlass.web.service.bulk import BulkOperations
+from windlass.web.service.durable.groups import Groups
+from windlass.web.service.durable.signals import Signals
+from windlass.web.service.durable.streams import Streams
 from windlass.web.service.events import Events
 from windlass.web.service.findings import Findings
-from windlass.web.service.groups import Groups
 from windlass.web.service.jobs import Jobs
 from windlass.web.service.measures import Measures
 from windlass.web.service.overview import Overviews
 from windlass.web.service.parents import Parents
 from windlass.web.service.queues import Queues
 from windlass.web.service.schedules import Schedules
-from windlass.web.service.signals import Signals
 from windlass.web.service.store_access import StoreAccess
 from windlass.web.service.store_health import StoreHealth
-from windlass.web.service.streams import Streams
 from windlass.web.service.tasks import Tasks
 from windlass.web.service.workers import Workers
 

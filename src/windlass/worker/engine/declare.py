@@ -7,7 +7,7 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from windlass.core.counts import plural
-from windlass.core.rates import rate_text
+from windlass.core.flow.rates import rate_text
 from windlass.store.protocol import Store
 
 if TYPE_CHECKING:

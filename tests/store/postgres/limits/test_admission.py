@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 
 from tests.store.postgres.kit import Base
-from windlass.core.admission import Pressure, is_full, is_shed, pressure, shed_level
+from windlass.core.flow.admission import Pressure, is_full, is_shed, pressure, shed_level
 from windlass.errors import QueueFull, Refused, Shed
 from windlass.store.records import NewJob
 

@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from tests.store.postgres.kit import Base
-from windlass.core.breaker import Breaker
-from windlass.core.bucket import Bucket
-from windlass.core.caps import period_end
+from windlass.core.flow.breaker import Breaker
+from windlass.core.flow.bucket import Bucket
+from windlass.core.flow.caps import period_end
 from windlass.errors import StoreForbidden
 from windlass.store.fields import NewBudget
 

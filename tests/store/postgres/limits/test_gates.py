@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.store.postgres.kit import Base, Session
-from windlass.core import gates
+from windlass.core.flow import gates
 from windlass.core.states import Kind
 from windlass.store.records import ClaimedJob, NewJob, Options, Outcome
 

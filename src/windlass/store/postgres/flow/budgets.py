@@ -1,5 +1,5 @@
 """Budgets and the governor on PostgreSQL [F1] [F2] [F7]. The arithmetic is in SQL, the same as that of
-`core.bucket` and `core.breaker`; see `sql/budgets_buckets.sql`."""
+`core.flow.bucket` and `core.flow.breaker`; see `sql/budgets_buckets.sql`."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import msgspec
 
-from windlass.core.breaker import BreakerState
-from windlass.core.bucket import Bucket
-from windlass.core.governor import Governor, Window
+from windlass.core.flow.breaker import BreakerState
+from windlass.core.flow.bucket import Bucket
+from windlass.core.flow.governor import Governor, Window
 from windlass.errors import ClaimLost
 from windlass.store.budgets import changed, checked
 from windlass.store.fields import NewBudget

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import asyncpg
 
-from windlass.core.gates import gates_of
+from windlass.core.flow.gates import gates_of
 from windlass.core.ids import SEQ_BITS
 from windlass.errors import StoreForbidden, WindlassError
 from windlass.store.postgres import schema as schemas

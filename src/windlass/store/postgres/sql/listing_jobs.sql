@@ -116,7 +116,7 @@ $$;
 -- Why a job waits in this waiting list; NULL is the ring of fair keys [M4].
 -- Callers: list_found, the view job, the store's look-up. May call: worker, reader.
 -- Lock: none.
--- reason in windlass.core.gates says the same.
+-- reason in windlass.core.flow.gates says the same.
 CREATE OR REPLACE FUNCTION windlass.gate_reason(p_gate text) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE g.kind

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import msgspec
 
 from windlass.core.expiry import deadline
-from windlass.core.gates import is_own
+from windlass.core.flow.gates import is_own
 from windlass.store.records import ChangeAnswer, JobChange
 from windlass.store.sqlite import rows, transitions
 from windlass.store.sqlite.deferred import settle

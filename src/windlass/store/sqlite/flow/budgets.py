@@ -1,6 +1,6 @@
 """Budgets as others use them: declared, changed, looked at, and their tokens taken by hand [F1] [F7]; and
 queues of which only so many jobs run at a time [F3], or start in a second, as their governor says [F2]. How a
-governor decides is in `core.governor`. Tokens that a claim takes are in `claim_limits`."""
+governor decides is in `core.flow.governor`. Tokens that a claim takes are in `claim_limits`."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import Any, Final
 import apsw
 import msgspec
 
-from windlass.core.breaker import Breaker, BreakerState
-from windlass.core.bucket import Bucket
 from windlass.core.counts import plural
-from windlass.core.gates import budget_gate
-from windlass.core.governor import Governor, Window, burst
+from windlass.core.flow.breaker import Breaker, BreakerState
+from windlass.core.flow.bucket import Bucket
+from windlass.core.flow.gates import budget_gate
+from windlass.core.flow.governor import Governor, Window, burst
 from windlass.store.budgets import changed, checked, new
 from windlass.store.fields import NewBudget
 from windlass.store.records import BudgetRecord, ClaimedJob, Governed, Lease, Runs, Taken, Usage

@@ -12,8 +12,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
-from windlass.core.bucket import Bucket
-from windlass.core.gates import Gate, budget_gate
+from windlass.core.flow.bucket import Bucket
+from windlass.core.flow.gates import Gate, budget_gate
 from windlass.core.ids import SEQ_BITS
 from windlass.store.budgets import bucket_key, tokens_of
 from windlass.store.records import Claim, ClaimedJob, Need, Needs

@@ -17,10 +17,10 @@ from typing import Any, Final
 import apsw
 
 from windlass.core.abilities import can_run
-from windlass.core.admission import pressure
-from windlass.core.bucket import PROMISED_FOR
 from windlass.core.clock import SLIP
-from windlass.core.gates import Gate, gates_of, keeps, order_gate
+from windlass.core.flow.admission import pressure
+from windlass.core.flow.bucket import PROMISED_FOR
+from windlass.core.flow.gates import Gate, gates_of, keeps, order_gate
 from windlass.store.records import DEFAULT_OPTIONS, Options, Watermark
 from windlass.store.sqlite.operation.lanes import Lanes
 from windlass.store.sqlite.rows import Bindings, decode_names, encode, fetch, named, readable_options

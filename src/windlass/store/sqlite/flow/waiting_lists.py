@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 import apsw
 
-from windlass.core.gates import Gate, is_slots, keeps, over_gate
+from windlass.core.flow.gates import Gate, is_slots, keeps, over_gate
 from windlass.store.records import GateRecord
 from windlass.store.sqlite import transitions
 from windlass.store.sqlite.flow.limits import BUDGET

@@ -1,6 +1,6 @@
 """Budgets within one operation: loaded when first needed, changed in memory, written back once at its end
 [F1] [F7]; and the tokens of queues that have a governor [F2]. What a bucket or a breaker does is decided by
-`core.bucket` and `core.breaker`."""
+`core.flow.bucket` and `core.flow.breaker`."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import Any, Final
 import apsw
 import msgspec
 
-from windlass.core.breaker import Breaker
-from windlass.core.bucket import Bucket
 from windlass.core.clock import SLIP
-from windlass.core.governor import Governor, burst
+from windlass.core.flow.breaker import Breaker
+from windlass.core.flow.bucket import Bucket
+from windlass.core.flow.governor import Governor, burst
 from windlass.store.fields import NewBudget, fields_of
 from windlass.store.sqlite.rows import Bindings, encode, fetch
 from windlass.store.sqlite.schema import Statements

@@ -64,7 +64,7 @@ BEGIN
 END $$;
 
 -- When the period of a budget's cap ends that a time is in [F1]: hours are those of UTC, days and months
--- begin at midnight in its zone. The same as period_end in windlass.core.caps.
+-- begin at midnight in its zone. The same as period_end in windlass.core.flow.caps.
 -- Callers: bucket_at, bucket_used_but, budget_write. May call: worker, reader. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.period_end(b windlass.budget, p_now float8) RETURNS float8
 LANGUAGE plpgsql IMMUTABLE AS $$

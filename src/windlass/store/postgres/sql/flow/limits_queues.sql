@@ -142,7 +142,7 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = of
 $$;
 
 -- Refuses p_n new jobs of a priority where the queue or the store is overloaded: first Shed [F5], then
--- QueueFull [F4]. The same as in windlass.core.admission.
+-- QueueFull [F4]. The same as in windlass.core.flow.admission.
 -- Callers: enqueue_many, enqueue_one, check_call_load. May call: worker. Lock: none.
 -- A queue without such limits costs one read of its row. Before anything is refused, committed jobs are
 -- counted instead of positions [S2]. A refusal rolls back the caller's transaction, so the caller counts it:
@@ -224,7 +224,7 @@ BEGIN
 END $$;
 
 -- How overloaded a queue is: the largest of depth, oldest wait and store latency, each over its limit [F5].
--- The same as in windlass.core.admission.
+-- The same as in windlass.core.flow.admission.
 -- Callers: check_load. May call: worker. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.shed_level(
     q windlass.queue, p_depth bigint, p_wait float8, p_latency float8) RETURNS float8
@@ -304,7 +304,7 @@ BEGIN
 END $$;
 
 -- The pressure on a queue at a depth, with hysteresis: it rises at 70 % and 100 %, and falls at 60 % [F4].
--- The same as in windlass.core.admission.
+-- The same as in windlass.core.flow.admission.
 -- Callers: check_load, pressure_now, pressure_of. May call: worker. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.pressure_at(q windlass.queue, p_depth bigint) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.core.breaker import MAX_DOUBLINGS, Breaker
+from windlass.core.flow.breaker import MAX_DOUBLINGS, Breaker
 
 CLOSED = Breaker(threshold=3, pause=10.0)
 NOW = 1000.0

@@ -15,7 +15,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from windlass.cli.output import console, print_json, show, watch
-from windlass.cli.parent_page import Family, draw, is_to_be_split, look_at, not_a_parent
+from windlass.cli.parents.page import Family, draw, is_to_be_split, look_at, not_a_parent
 from windlass.core.progress import Look
 from windlass.core.states import FINISHED
 from windlass.presentation.parents import ParentShape

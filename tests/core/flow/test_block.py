@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from windlass.core.block import Block
-from windlass.core.bucket import HELD_FOR, Bucket
+from windlass.core.flow.block import Block
+from windlass.core.flow.bucket import HELD_FOR, Bucket
 
 NOW = 1_750_000_000.0
 SLACK = 1e-3

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.core.bucket import LOOK_AGAIN, MIN_WAIT, Bucket
+from windlass.core.flow.bucket import LOOK_AGAIN, MIN_WAIT, Bucket
 
 NOW = 1_750_000_000.0
 SLACK = 1e-3

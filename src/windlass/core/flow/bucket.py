@@ -19,8 +19,8 @@ from typing import Final
 
 import msgspec
 
-from windlass.core.caps import LONGEST, period_end
 from windlass.core.clock import SLIP
+from windlass.core.flow.caps import LONGEST, period_end
 
 MIN_WAIT: Final = 0.001
 """Seconds that a caller who has to wait waits at least: a rounding error must not make him spin."""

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.core.governor import ERRORS, HOLD, STEPS, Governor, Window, burst
+from windlass.core.flow.governor import ERRORS, HOLD, STEPS, Governor, Window, burst
 from windlass.core.histogram import bucket
 
 MIN_RATE, MAX_RATE = 1.0, 100.0

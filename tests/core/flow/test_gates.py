@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.core.gates import FAIR, Gate, budget_gate, gates_of, keeps, order_gate, reason
+from windlass.core.flow.gates import FAIR, Gate, budget_gate, gates_of, keeps, order_gate, reason
 from windlass.store.records import Options
 
 keys = st.none() | st.text(max_size=5)

@@ -1,5 +1,6 @@
 """A block of tokens that one process has leased of a bucket, to hand out without asking [F1]. Times are those
-of the process, which count on while its machine sleeps. What a lease does to the bucket: `core.bucket`."""
+of the process, which count on while its machine sleeps. What a lease does to the bucket: see
+`core.flow.bucket`."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ import math
 
 import msgspec
 
-from windlass.core.bucket import HELD_FOR
+from windlass.core.flow.bucket import HELD_FOR
 
 
 class Block(msgspec.Struct):

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.core.rates import per_second, rate_text
+from windlass.core.flow.rates import per_second, rate_text
 
 
 @pytest.mark.parametrize(

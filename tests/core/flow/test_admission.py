@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.core.admission import Pressure, is_full, is_shed, pressure, shed_level
+from windlass.core.flow.admission import Pressure, is_full, is_shed, pressure, shed_level
 from windlass.core.states import Priority
 
 LIMIT = 100

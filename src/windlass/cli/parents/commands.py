@@ -14,8 +14,8 @@ import click
 from windlass.cli.options import JobId, OrWord, limit_option, with_json
 from windlass.cli.output import console, print_answer, print_json, print_listing
 from windlass.cli.output import show as print_out
-from windlass.cli.parent_page import COLUMNS, draw, every_part, find_parent, look_at, row
-from windlass.cli.parent_watch import watch_parent
+from windlass.cli.parents.page import COLUMNS, draw, every_part, find_parent, look_at, row
+from windlass.cli.parents.watch import watch_parent
 from windlass.cli.target import Target
 from windlass.core.counts import plural
 from windlass.core.states import FINISHED, State

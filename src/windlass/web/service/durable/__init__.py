@@ -1,0 +1,1 @@
+"""What operators and programs ask of jobs that wait: signals, streams, groups."""
