@@ -87,6 +87,21 @@ async def test_when_all_have_waited_too_long_nobody_gets_anything(rig: Rig) -> N
     assert (await rig.depth()).ready == 0
 
 
+async def test_those_that_ran_in_time_keep_nobody_from_ending(rig: Rig) -> None:
+    """[E8] Their deadlines are looked at, too, a bounded number at a time: those behind them come at once."""
+    worker = await rig.worker()
+    await rig.add(*"ttttt", expires=600)
+    for job in await rig.claim(worker):
+        await rig.finish(worker, job)
+    await rig.clock.advance(1)
+    late = (await rig.one(expires=600)).id
+    await rig.clock.advance(601)
+    for _ in range(4):
+        if (await rig.store.promote(limit=2)).next_in != 0.0:
+            break
+    await must_have_expired(rig, late)
+
+
 async def test_it_waits_from_its_run_at_on(rig: Rig) -> None:
     """[E8] Time before it may run is not waiting."""
     worker = await rig.worker()

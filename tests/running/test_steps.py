@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import Any, cast
 
 from windlass.running.port import Port
-from windlass.running.steps import Steps
+from windlass.running.steps import Steps, Suspended
 from windlass.store.records import DEFAULT_OPTIONS, ClaimedJob
 
 
@@ -35,3 +35,8 @@ def test_w1_two_threads_of_a_handler_never_share_the_name_of_a_step() -> None:
     for thread in threads:
         thread.join()
     assert sorted(names) == ["fetch", "fetch#2"]
+
+
+def test_w2_a_run_that_waits_twice_for_one_signal_names_it_once() -> None:
+    """The names of its steps are numbered; that of the signal is not."""
+    assert Suspended(1.0, ("wait:approved", "wait:approved#2", "nap")).signals == ("approved",)

@@ -62,7 +62,7 @@ def _on_loop(method: F) -> F:
         calls = self._calls
         if calls is None:
             calls = self._calls = []
-        while calls and calls[-1].cr_frame is None:  # it has ended; one call is held for any number of tokens
+        while calls and not _is_unbegun(calls[-1]):  # one call is held for any number of tokens
             del calls[-1]
         calls.append(coroutine)
         return coroutine
@@ -470,7 +470,7 @@ class Context:
                     f"its handler called ctx.{name}(…) and did not await it, so that was not done: write "
                     f"`await ctx.{name}(…)`, and replay the job"
                 )
-        if self._steps is not None:
+        if self._steps is not None and not self._ended:
             self._steps.go_on()
 
     def _refuse_steps(self, why: str) -> None:

@@ -60,7 +60,8 @@ class Suspended(BaseException):
 
     def __init__(self, delay: float, names: Iterable[str]) -> None:
         self.delay: Final = delay
-        self.signals: Final = tuple(each.removeprefix(WAIT) for each in names if each.startswith(WAIT))
+        waits = (each.removeprefix(WAIT) for each in names if each.startswith(WAIT))
+        self.signals: Final = tuple(dict.fromkeys(each.partition("#")[0] for each in waits))
         """The waits that it ended with, by their signals; none: it sleeps."""
         super().__init__(f"the job goes on in {delay:g} s, or with its signal")
 

@@ -34,10 +34,11 @@ def made(serving: int, total: int | None = None) -> Capacity:
     return made
 
 
-def take(capacity: Capacity, n: int) -> None:
+def take(capacity: Capacity, n: int, *, handed_over: bool = False) -> None:
     """Jobs are claimed and started."""
     job = ClaimedJob(1, 1, 1, 1, "t", "{}", "q", 2, 1, 0, DEFAULT_OPTIONS, 0.0)
-    capacity.put("q", [job] * n)
+    put = capacity.put_runs if handed_over else capacity.put
+    put("q", [job] * n)
     capacity.buffers["q"].clear()
     capacity.busy["q"] += n
 
@@ -71,6 +72,16 @@ def test_k10_what_comes_free_while_a_claim_is_under_way_may_be_filled_at_once(cl
     take(shared, 1)
     assert shared.wants() == {"q": 1}
     take(shared, 1)
+    assert shared.wants() == {}
+
+
+def test_k10_a_job_handed_over_has_the_slot_of_the_one_that_ended(clock: Clock) -> None:
+    """[K10] It makes no room for others."""
+    shared = made(serving=2)
+    take(shared, 2)
+    assert shared.wants() == {}
+    shared.busy["q"] -= 1
+    take(shared, 1, handed_over=True)
     assert shared.wants() == {}
 
 

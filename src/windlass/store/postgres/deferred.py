@@ -18,6 +18,8 @@ PARENTS_STEP: Final = 100
 FOLLOW_STEP: Final = 500
 SERVE_SECONDS: Final = 0.2
 """For how long one promotion takes steps of one kind; the next one comes at once."""
+CANCEL_STEP: Final = 50
+"""Each of these is ended by itself, while claims of its lane wait."""
 SWEEP_STEP: Final = 500
 SWEEP_PAUSE: Final = 10.0
 """Seconds between two looks for passes of jobs that have ended, by one store."""
@@ -52,7 +54,7 @@ class Deferred:
             if waiting["expired"]:  # first, so that nothing is let through that has waited too long
                 served &= await self._all(connection, "end_expired", limit)
             if waiting["put_off"]:
-                await self._steps(connection, "cancel_put_off", limit=limit)
+                served &= await self._all(connection, "cancel_put_off", CANCEL_STEP)
             if waiting["advance"] or waiting["cancel"]:
                 await self._stir(connection)
             if waiting["signals"]:

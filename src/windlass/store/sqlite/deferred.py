@@ -203,7 +203,8 @@ def complete(tx: Transaction) -> None:
 def promote(tx: Transaction, limit: int = 1000) -> Promoted:
     """One bounded step: first what is due, earliest first, then the admission of held jobs."""
     tx.limits.watch(tx.lanes)
-    if expiry.end_expired(tx, limit):
+    late = expiry.end_expired(tx, limit)
+    if late:
         settle(tx)
     left = _follow_edges(tx, limit)
     while tx.endings:  # of those that will never run: others may come after them in turn
@@ -214,4 +215,4 @@ def promote(tx: Transaction, limit: int = 1000) -> Promoted:
         transitions.come_due(tx, row)
     admitted, next_in = waiting_lists.walk(tx, limit)
     admitted += fair_keys.admit_everywhere(tx, limit - admitted)
-    return Promoted(len(due), admitted, next_in if left > 0 else 0.0)
+    return Promoted(len(due), admitted, next_in if left > 0 and late < limit else 0.0)

@@ -140,6 +140,8 @@ class Capacity:
     def put_runs(self, queue: str, jobs: Sequence[ClaimedJob]) -> None:
         """The same of jobs that may be of runs of keys."""
         firsts = self.runs.put(jobs)
+        if self._shares(queue):
+            self._asked[queue] -= len(firsts)  # they take the places of those that ended; `put` counts them
         self.put(queue, firsts)
         self._buffered[queue] += len(jobs) - len(firsts)
 

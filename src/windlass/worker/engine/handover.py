@@ -64,13 +64,15 @@ class Handover:
         if self.closed:
             return None
         queues: dict[str, int] = {}
-        runs: dict[str, int] = {}
         for queue, ended in self._ended.items():
             room = min(ended, self._reserved[queue] + self._capacity.spare(queue))
             if room > 0:
                 queues[queue] = room
-                runs[queue] = self._capacity.run_length(queue, room)
-        return Room(queues, frozenset(self._feedback.needs), runs) if queues else None
+        if not queues:
+            return None
+        firsts = sum(queues.values())
+        runs = {queue: self._capacity.run_length(queue, firsts) for queue in queues}
+        return Room(queues, frozenset(self._feedback.needs), runs)
 
     def lost(self) -> None:
         """The answer to a flush was lost, and with it perhaps jobs: time to compare [S4]."""

@@ -129,7 +129,7 @@ class Runner:
         try:
             if call is not None:
                 result = call.result()
-                if context._steps is not None:
+                if context._steps is not None and not context._ended:
                     context._steps.go_on()
             elif task.mode == "loop" and not self._hooks.middleware and not job.options.results:
                 # The hot path: no frame that need not be there, since each costs a share of a short job.

@@ -25,3 +25,22 @@ async def test_o5_a_cancel_that_a_flush_has_not_seen_ends_the_job_where_it_waits
     await store.promote()
     assert await alone.state(job.id) == "cancelled"
     assert await alone.look.value("SELECT count(*) FROM windlass.cancel_request") == 0
+
+
+@pytest.mark.parametrize("call", ["retry", "retry_many"])
+async def test_o6_a_cancel_of_a_run_that_is_over_does_not_end_the_next_one(alone: Base, call: str) -> None:
+    """The flush that ended the run has not seen it, and the operator wants the job again since."""
+    store = await alone.store()
+    _, worker, job = await begun(alone)
+    steering, flush = await alone.sessions(2)
+    await steering.begin()
+    await flush.begin()
+    assert await steering.value("SELECT windlass.cancel($1)", job.id) == "requested"
+    await alone.finish(worker, [job], Kind.DEAD, by=flush)
+    await flush.commit()
+    await steering.commit()
+    arguments = job.id if call == "retry" else [job.id]
+    await alone.look.value(f"SELECT windlass.{call}($1)", arguments)
+    await store.promote()
+    assert await alone.state(job.id) == "ready"
+    assert await alone.look.value("SELECT count(*) FROM windlass.cancel_request") == 0

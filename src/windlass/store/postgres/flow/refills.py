@@ -15,6 +15,10 @@ CROWD: Final = 64
 """Jobs in a claim that need not wait until the lane is full again: meanwhile they run."""
 
 
+def _has_ended(filling: asyncio.Task[None]) -> bool:
+    return filling.done()
+
+
 class Refills:
     """The lanes of one store that are being filled."""
 
@@ -28,7 +32,8 @@ class Refills:
         """So many jobs were just taken from a lane; the next claim will want up to `wanted`. Answers when it
         has been filled, or at once where a crowd was taken."""
         filling = asyncio.ensure_future(self._fill(queue, priority, needs, wanted))
-        if taken < CROWD or lane in self._under_way:  # by the claim of another worker here
+        # One at a time goes on by itself, since each has a connection; it may be that of a worker beside.
+        if taken < CROWD or lane in self._under_way or not all(map(_has_ended, self._under_way.values())):
             await filling
         else:
             self._under_way[lane] = filling

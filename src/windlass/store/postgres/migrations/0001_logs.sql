@@ -682,12 +682,12 @@ CREATE INDEX ON windlass.held (enqueued_at, (id + 0));
 
 -- Jobs of an ordering key have their turns in the order in which they are committed, not inserted [F6]: see
 -- draw_turn, of which this is no more than the name. What SET CONSTRAINTS ALL IMMEDIATE drew too early is
--- drawn once more. A call of the store's own, which commits right after, says so (windlass.commits_now), and
+-- drawn once more. A call of the store's own, which commits right after, says so (windlass.keeps_turn), and
 -- its jobs need no second turn.
 CREATE FUNCTION windlass.draw_turn() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
 CREATE CONSTRAINT TRIGGER in_order AFTER INSERT ON windlass.held DEFERRABLE INITIALLY DEFERRED
     FOR EACH ROW WHEN (NEW.gate LIKE 'order:%'
-                       AND current_setting('windlass.commits_now', true) IS DISTINCT FROM 'on')
+                       AND current_setting('windlass.keeps_turn', true) IS DISTINCT FROM 'on')
     EXECUTE FUNCTION windlass.draw_turn();
 CREATE CONSTRAINT TRIGGER in_order_again AFTER UPDATE OF turn ON windlass.held DEFERRABLE INITIALLY DEFERRED
     FOR EACH ROW WHEN (OLD.gate = NEW.gate AND NEW.gate LIKE 'order:%') EXECUTE FUNCTION windlass.draw_turn();

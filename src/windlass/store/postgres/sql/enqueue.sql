@@ -204,10 +204,9 @@ BEGIN
       INTO v_ids
       FROM (SELECT u.i, u.aside, count(*) FILTER (WHERE NOT u.aside) OVER (ORDER BY u.i) AS place
               FROM unnest(v_aside) WITH ORDINALITY AS u (aside, i) ORDER BY u.i) AS p;
-    IF p_own THEN
-        -- Their turns, drawn here, are those of the commit, which is next: see draw_turn.
-        PERFORM set_config('windlass.commits_now', 'on', true);
-    END IF;
+    -- The turns of a call of the store's own, drawn here, are those of the commit, which is next: see
+    -- draw_turn.
+    PERFORM set_config('windlass.keeps_turn', CASE WHEN p_own THEN 'on' ELSE '' END, true);
     INSERT INTO windlass.held (id, since, enqueued_at, queue, priority, gate, fair_key,
                                task, payload, options)
     SELECT u.id, v_now, v_now, p_queue, p_priority, u.gate,
@@ -217,7 +216,7 @@ BEGIN
       FROM unnest(v_ids, p_tasks, p_payloads, p_options, v_gates, v_aside) WITH ORDINALITY
         AS u (id, task, payload, options, gate, aside, i)
      WHERE u.aside ORDER BY u.i;
-    PERFORM set_config('windlass.commits_now', '', true);
+    PERFORM set_config('windlass.keeps_turn', '', true);
     IF true = ANY (v_in) THEN
         INSERT INTO windlass.pass (gate, job, need, turn, enqueued_at, at)
         SELECT u.gate, u.id, 1, nextval('windlass.held_turn'), v_now, v_now

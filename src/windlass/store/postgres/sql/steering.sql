@@ -91,6 +91,7 @@ BEGIN
         END IF;
         DELETE FROM windlass.dead x WHERE x.id = d.id;
         DELETE FROM windlass.ended_otherwise o WHERE o.job = d.id;
+        DELETE FROM windlass.cancel_request q WHERE q.job = d.id;  -- one that came too late for its last run
         INSERT INTO windlass.failure (segment, job, at, attempt, type, message, traceback)
         SELECT windlass.pin_segment(), d.id, to_timestamp((e ->> 'at')::float8), (e ->> 'attempt')::smallint,
                e ->> 'type', e ->> 'message', e ->> 'traceback'
@@ -156,6 +157,7 @@ BEGIN
     SELECT array_agg(ROW (gone.*)::windlass.dead) INTO v_dead FROM gone;
     IF v_dead IS NOT NULL THEN
         DELETE FROM windlass.ended_otherwise o WHERE o.job = ANY (v_ids);
+        DELETE FROM windlass.cancel_request q WHERE q.job = ANY (v_ids);
         v_segment := windlass.pin_segment();
         INSERT INTO windlass.failure (segment, job, at, attempt, type, message, traceback)
         SELECT v_segment, d.id, to_timestamp((e ->> 'at')::float8), (e ->> 'attempt')::smallint,

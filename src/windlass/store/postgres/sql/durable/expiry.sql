@@ -102,7 +102,8 @@ BEGIN
     END IF;
 END $$;
 
--- One bounded step: ends jobs that have waited too long, wherever they wait, and returns how many that were.
+-- One bounded step: ends jobs that have waited too long, wherever they wait. Returns how many it looked at,
+-- most of which have mostly begun in time.
 -- Callers: the store's promote. May call: worker. Lock: rows of expiry, without waiting; ACCESS SHARE on
 -- claim, as in finish; the lanes of those jobs, without waiting [S2]; then those of end_aside.
 -- A job whose lane or row is locked is looked at again after five seconds, one that has been claimed after
@@ -170,5 +171,5 @@ BEGIN
     IF v_ended <> '{}' AND pg_sequence_last_value('windlass.awaited'::regclass) = 1 THEN
         PERFORM windlass.wake('!');
     END IF;
-    RETURN cardinality(v_ended);
+    RETURN cardinality(v_jobs);
 END $$;

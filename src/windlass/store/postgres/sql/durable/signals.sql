@@ -242,9 +242,9 @@ BEGIN
 END $$;
 
 -- One bounded step: looks at the oldest notes, and wakes their jobs where a signal is there. Returns how
--- many notes it took away. One whose job somebody holds goes to the back: his transaction may be rolled
--- back. Notes are read from the oldest that was there the last time: under an open snapshot those that are
--- gone would be walked over again [rule 14].
+-- many notes it looked at; 0 where somebody holds all of their jobs. Such a note goes to the back: his
+-- transaction may be rolled back. Notes are read from the oldest that was there the last time: under an open
+-- snapshot those that are gone would be walked over again [rule 14].
 -- Callers: the store's promote. May call: worker. Lock: the notes, without waiting; those of wake_waiting;
 -- the row that says from where on to read, without waiting, now and then.
 CREATE OR REPLACE FUNCTION windlass.deliver_signals(p_limit int) RETURNS int
@@ -279,7 +279,7 @@ BEGIN
             UPDATE windlass.signal_look k SET noted = greatest(k.noted, v_from);
         END IF;
     END IF;
-    RETURN cardinality(v_notes) - cardinality(v_left);
+    RETURN CASE WHEN cardinality(v_left) < cardinality(v_notes) THEN cardinality(v_notes) ELSE 0 END;
 END $$;
 
 -- ==== Forgetting ====

@@ -94,18 +94,15 @@ $$;
 -- the row it writes, which nobody else sees yet.
 -- SET CONSTRAINTS ALL IMMEDIATE, which some frameworks send, fires it too early. So its own update fires it
 -- again, deferred, and it draws a new turn unless the same statement has drawn this one: the last draw is at
--- COMMIT. windlass.drawing: that statement, and the first number it has drawn. windlass.put_back: jobs of
--- this transaction that have had their turn and keep it, see put_back. A call of the store's own inserts its
--- jobs right before it commits, and they keep the turns of that: see enqueue_gated.
+-- COMMIT. windlass.drawing: that statement, and the first number it has drawn. windlass.keeps_turn: the jobs
+-- that are inserted now keep the turns that they have. It is on where a call of the store's own inserts them
+-- right before it commits (enqueue_gated), and where a job that has had its turn comes back (put_back).
 CREATE OR REPLACE FUNCTION windlass.draw_turn() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     v_drawing text := date_part('epoch', statement_timestamp())::text;
 BEGIN
-    IF NEW.id = ANY (string_to_array(current_setting('windlass.put_back', true), ',')::bigint[]) THEN
-        RETURN NULL;
-    END IF;
     IF split_part(current_setting('windlass.drawing', true), '/', 1) IS DISTINCT FROM v_drawing THEN
         PERFORM set_config('windlass.drawing', v_drawing || '/' || nextval('windlass.held_turn'), true);
     END IF;

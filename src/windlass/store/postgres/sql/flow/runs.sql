@@ -193,12 +193,14 @@ BEGIN
     PERFORM windlass.mark_gates_changed(ARRAY[p.gate], false, p.turn);
     DELETE FROM windlass.pass x WHERE x.job = p.job;
     PERFORM windlass.move_marks(ARRAY[p.gate], -1);
+    PERFORM set_config('windlass.keeps_turn', 'on', true);
     INSERT INTO windlass.held (id, turn, since, enqueued_at, queue, priority, attempt, deaths, gate, need,
                                task, payload, options)
     SELECT p.job, p.turn, windlass.now(), windlass.enqueued_of(p_ready), l.queue, l.priority, p_attempt,
            p_deaths, p.gate, p.need, p_ready.task, p_ready.payload,
            windlass.unknown_since(p_ready.options, false)
       FROM windlass.lane l WHERE l.id = p_ready.lane;
+    PERFORM set_config('windlass.keeps_turn', '', true);
 END $$;
 
 -- Breaks off runs that were handed over of tasks which have got a limit since: all but the first of each go
