@@ -11,7 +11,7 @@ mpl.use("Agg")
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 
-from bench.peers.findings import FIGURES, Figure, figure, series, shown, value
+from bench.peers.findings import BEFORE, FIGURES, Figure, figure, series, shown, value
 
 OURS, LIBRARY, LIMIT = "#c2410c", "#64748b", "#cbd5e1"
 STYLE: Final[dict[Any, Any]] = {
@@ -20,7 +20,14 @@ STYLE: Final[dict[Any, Any]] = {
     "axes.spines.right": False,
     "savefig.dpi": 150,
 }
-OVERVIEW: Final = (("drain_one", "rate"), ("pinned", "last_third"), ("bulk", "bulk"), ("pick_up", "p99_ms"))
+OVERVIEW: Final = (
+    ("drain_one", "rate"),
+    ("pinned", "last_third"),
+    ("keyed", "rate"),
+    ("durable_steps", "rate"),
+    ("bulk", "bulk"),
+    ("pick_up", "p99_ms"),
+)
 
 
 def draw(folder: Path, found: dict[str, Any]) -> list[tuple[str, str]]:
@@ -49,11 +56,12 @@ def draw(folder: Path, found: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def overview(path: Path, found: dict[str, Any]) -> bool:
-    """Four figures in one picture."""
+    """Six figures in one picture, without what is there for a comparison with an earlier commit."""
+    found = {**found, "peers": {name: peer for name, peer in found["peers"].items() if name != BEFORE}}
     chosen = [each for each in (figure(*names) for names in OVERVIEW) if len(_figures(found, each)) > 1]
     if len(chosen) < len(OVERVIEW):
         return False
-    plot, grid = plt.subplots(2, 2, figsize=(12, 7.5))
+    plot, grid = plt.subplots(3, 2, figsize=(12, 10.5), height_ratios=(3, 2, 3))
     for axes, each in zip(grid.flat, chosen, strict=True):
         bars(axes, found, each)
     _save(plot, path)
