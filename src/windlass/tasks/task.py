@@ -240,7 +240,8 @@ class Task(Generic[P, R]):
         jobs = []
         for place, call in enumerate(calls):
             try:
-                jobs.append(self._called(*self._call_of(call), place))
+                args, kwargs = (call, {}) if type(call) is tuple else self._call_of(call)
+                jobs.append(self._called(args, kwargs, place))
             except EnqueueError as error:
                 error.args = (f"item {place}: {error}",)
                 raise

@@ -197,7 +197,11 @@ def _hint(pressure: Pressure | None) -> float | None:
 def _many(schema: str, queue: str, priority: int, jobs: Sequence[NewJob], *, own: bool) -> Call:
     first = jobs[0].task
     tasks = [first] if all(job.task == first for job in jobs) else [job.task for job in jobs]
-    options = [encode_options(job.options) for job in jobs]
+    shared = jobs[0].options
+    if all(job.options is shared for job in jobs):  # as in a call of one task
+        options = [encode_options(shared)] * len(jobs)
+    else:
+        options = [encode_options(job.options) for job in jobs]
     return Call(
         # OFFSET 0 is a fence: the function is called once, and after the look at the pressure. Only a job
         # that goes into its lane has its place for an id. The schema's name was checked to need no quoting.
