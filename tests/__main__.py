@@ -40,9 +40,9 @@ Done = subprocess.CompletedProcess[str]
 
 
 def workers() -> int:
-    """How many tests run side by side: two more than there are cores, since many wait for real time to pass.
+    """How many tests run side by side: one more than there are cores, since many wait for real time to pass.
     Each test process starts servers of its own, hence the cap."""
-    return min(6, (os.cpu_count() or 2) + 2)
+    return min(4, (os.cpu_count() or 2) + 1)
 
 
 def run(command: list[str], *, quiet: bool = False) -> Done:
