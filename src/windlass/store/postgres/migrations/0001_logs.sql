@@ -716,6 +716,8 @@ CREATE TABLE windlass.pass (
     gate        text COLLATE "C" NOT NULL,
     PRIMARY KEY (job, gate)
 );
+-- Who asks for the pass of a job at a gate writes gate || '' = ...: else the planner may read all passes of
+-- that gate by this index, and under an open snapshot those that are gone as well [rule 8].
 CREATE INDEX ON windlass.pass (gate, run);
 
 -- Gates where something has changed: a job joined the list, or a pass was freed. Those who change something

@@ -556,7 +556,7 @@ BEGIN
                         u.queue, u.priority, date_part('epoch', u.enqueued_at),
                         date_part('epoch', u.since),
                         coalesce((SELECT p.run FROM windlass.pass p
-                                   WHERE cardinality(v_more) > 0 AND p.job = u.id AND p.gate = u.gate
+                                   WHERE cardinality(v_more) > 0 AND p.job = u.id AND p.gate || '' = u.gate
                                      AND EXISTS (SELECT FROM windlass.pass o
                                                   WHERE o.gate = p.gate AND o.run = p.run
                                                     AND o.job <> p.job)), 0)

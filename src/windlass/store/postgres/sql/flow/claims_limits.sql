@@ -41,14 +41,14 @@ BEGIN
                FROM unnest(tasks) WITH ORDINALITY AS u (task, i)
               WHERE u.task = ANY (v_tasks) AND v_over[u.i] IS NULL
                 AND NOT EXISTS (SELECT FROM windlass.pass p
-                                 WHERE p.job = v_jobs[u.i] AND p.gate = 'task:' || u.task OFFSET 0)
+                                 WHERE p.job = v_jobs[u.i] AND p.gate || '' = 'task:' || u.task OFFSET 0)
               GROUP BY u.task ORDER BY u.task COLLATE "C" LOOP
         v_room := 0;
         IF windlass.gate_lock(g.gate, 0) THEN
             -- A count of running jobs may have committed since the passes were read.
             g.places := ARRAY(SELECT u FROM unnest(g.places) AS u
                                WHERE NOT EXISTS (SELECT FROM windlass.pass p
-                                                  WHERE p.job = v_jobs[u] AND p.gate = g.gate OFFSET 0)
+                                                  WHERE p.job = v_jobs[u] AND p.gate || '' = g.gate OFFSET 0)
                                                   ORDER BY u);
             IF NOT EXISTS (SELECT FROM windlass.list_from(g.gate) AS s CROSS JOIN windlass.held h
                             WHERE h.gate = g.gate AND h.turn >= s.turn) THEN
@@ -283,7 +283,7 @@ BEGIN
                    FROM unnest(v_wants) AS w
                    JOIN unnest(v_gates) WITH ORDINALITY AS g (gate, no)
                      ON g.gate = 'budget:' || w.budget || '/' || w.key
-                   LEFT JOIN windlass.pass p ON p.job = v_jobs[w.place] AND p.gate = g.gate
+                   LEFT JOIN windlass.pass p ON p.job = v_jobs[w.place] AND p.gate || '' = g.gate
                   GROUP BY w.place ORDER BY bool_or(p.job IS NOT NULL) DESC, w.place LOOP
             SELECT u.no INTO v_lacks FROM unnest(j.nos, j.ns, j.let) AS u (no, n, let)
              WHERE v_lefts[u.no] < u.n
@@ -490,10 +490,10 @@ BEGIN
              ORDER BY x.i) AS u
      CROSS JOIN LATERAL (SELECT * FROM windlass.ready y WHERE y.lane = p_lane AND y.seq = u.seq LIMIT 1) AS r
       JOIN windlass.lane l ON l.id = p_lane
-      LEFT JOIN windlass.pass p ON p.job = u.job AND p.gate = u.gate
+      LEFT JOIN windlass.pass p ON p.job = u.job AND p.gate || '' = u.gate
      ORDER BY u.i;
     DELETE FROM windlass.pass p USING unnest(p_jobs, p_gates) AS u (job, gate)
-     WHERE p.job = u.job AND p.gate = u.gate;
+     WHERE p.job = u.job AND p.gate || '' = u.gate;
     PERFORM windlass.drop_passes(ARRAY(SELECT u.job FROM unnest(p_jobs, p_gates) AS u (job, gate)
                                         WHERE u.gate LIKE 'budget:%'),
                                  'slots', true);

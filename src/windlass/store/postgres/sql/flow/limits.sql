@@ -29,12 +29,12 @@ DECLARE
 BEGIN
     v_gate := 'order:' || p_queue || '/' || (p_options ->> 'ordering_key');
     IF v_gate IS NOT NULL AND NOT EXISTS (SELECT FROM windlass.pass p
-                                           WHERE p.job = p_job AND p.gate = v_gate) THEN
+                                           WHERE p.job = p_job AND p.gate || '' = v_gate) THEN
         RETURN v_gate;
     END IF;
     v_gate := 'key:' || (p_options ->> 'concurrency_key');
     IF v_gate IS NOT NULL AND NOT EXISTS (SELECT FROM windlass.pass p
-                                           WHERE p.job = p_job AND p.gate = v_gate) THEN
+                                           WHERE p.job = p_job AND p.gate || '' = v_gate) THEN
         RETURN v_gate;
     END IF;
     IF p_options ->> 'task_limit' IS NULL
@@ -43,7 +43,7 @@ BEGIN
         RETURN NULL;
     END IF;
     v_gate := 'task:' || p_task;
-    RETURN CASE WHEN NOT EXISTS (SELECT FROM windlass.pass p WHERE p.job = p_job AND p.gate = v_gate)
+    RETURN CASE WHEN NOT EXISTS (SELECT FROM windlass.pass p WHERE p.job = p_job AND p.gate || '' = v_gate)
                 THEN v_gate END;
 END $$;
 

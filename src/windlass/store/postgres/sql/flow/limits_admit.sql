@@ -245,7 +245,7 @@ BEGIN
         -- Somebody has one of them: admit_gate knows who may overtake it.
         rest := rest || ARRAY(SELECT DISTINCT u.gate FROM unnest(v_ids, v_gates) AS u (id, gate)
                                WHERE NOT EXISTS (SELECT FROM windlass.pass p
-                                                  WHERE p.job = u.id AND p.gate = u.gate OFFSET 0));
+                                                  WHERE p.job = u.id AND p.gate || '' = u.gate OFFSET 0));
     END IF;
     IF p_kind = 'order' THEN
         PERFORM windlass.move_marks(ARRAY(SELECT u.gate FROM unnest(v_gates) AS u (gate)

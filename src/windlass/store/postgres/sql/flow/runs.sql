@@ -70,7 +70,7 @@ BEGIN
                                             WHEN 'task' THEN 'ordering_key|concurrency_key' END
                                         || '|fair_key|part|chunked|expires_at)"' AS more OFFSET 0) AS k
          CROSS JOIN LATERAL (SELECT x.run FROM windlass.pass x
-                              WHERE x.job = u.id AND x.gate = u.gate
+                              WHERE x.job = u.id AND x.gate || '' = u.gate
                                 AND NOT EXISTS (SELECT FROM windlass.pass o
                                                  WHERE o.gate = x.gate AND o.run = x.run AND o.job <> x.job)
                              OFFSET 0) AS p
