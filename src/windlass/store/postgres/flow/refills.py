@@ -15,10 +15,6 @@ CROWD: Final = 64
 """Jobs in a claim that need not wait until the lane is full again: meanwhile they run."""
 
 
-def _has_ended(filling: asyncio.Task[None]) -> bool:
-    return filling.done()
-
-
 class Refills:
     """The lanes of one store that are being filled."""
 
@@ -33,7 +29,8 @@ class Refills:
         has been filled, or at once where a crowd was taken."""
         filling = asyncio.ensure_future(self._fill(queue, priority, needs, wanted))
         # One at a time goes on by itself, since each has a connection; it may be that of a worker beside.
-        if taken < CROWD or lane in self._under_way or not all(map(_has_ended, self._under_way.values())):
+        busy = lane in self._under_way or any(not each.done() for each in self._under_way.values())
+        if taken < CROWD or busy:
             await filling
         else:
             self._under_way[lane] = filling
