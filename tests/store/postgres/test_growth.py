@@ -160,6 +160,7 @@ async def test_of_many_queues_the_one_that_called_is_claimed_from(
     alone: Base, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """[rule 10] One round trip for a job, and one more question about its queue alone."""
+    monkeypatch.setattr("windlass.store.postgres.claims.MOVED_EVERY", LONG)  # however long this takes
     store, worker, asked = await settled(alone, monkeypatch)
     await store.enqueue(new("q3"))
     assert await store.wait(NAMES, 5)
