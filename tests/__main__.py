@@ -15,7 +15,6 @@ tests need a stock PostgreSQL, which only the system's packages bring. What is m
 and the last line says so.
 """
 
-import json
 import os
 import subprocess
 import sys
@@ -23,7 +22,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tests import left_out, postgres_install
+from tests import alone, left_out, postgres_install
 from tests.browser import chromium
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -32,10 +31,8 @@ LINT = {
     "ruff format": ["ruff", "format", "--check", "."],
     "mypy": ["mypy"],
 }
-LAST_FAILED = ROOT / ".pytest_cache" / "v" / "cache" / "lastfailed"
 TESTS_FAILED = 1
 """pytest's exit status where tests ran and some failed."""
-MAX_AGAIN = 3
 Done = subprocess.CompletedProcess[str]
 
 
@@ -58,24 +55,17 @@ def lint() -> dict[str, Done]:
     return {name: run(command, quiet=True) for name, command in LINT.items()}
 
 
-def tests(arguments: list[str]) -> tuple[Done, str]:
-    """Run the tests on the screen; what to add to the verdict where some passed only alone."""
+def tests(arguments: list[str]) -> tuple[bool, str]:
+    """Run the tests on the screen. Return whether they passed, and an addition to the verdict."""
     say("pytest")
+    alone.forget(ROOT)
     done = run(["pytest", "-n", str(workers()), "--dist", "worksteal", *arguments])
-    failed = last_failed()
-    if done.returncode != TESTS_FAILED or not 0 < len(failed) <= MAX_AGAIN:
-        return done, ""
+    failed = alone.last_failed(ROOT)
+    if done.returncode != TESTS_FAILED or not 0 < len(failed) <= alone.MOST:
+        return done.returncode == 0, ""
     say(f"failed in company, once more alone: {', '.join(failed)}")
-    alone = run(["pytest", "-n", "0", "-p", "no:cacheprovider", *failed])
-    return alone, "" if alone.returncode else f" · PASSED ONLY ALONE: {', '.join(failed)}"
-
-
-def last_failed() -> list[str]:
-    """The tests that failed in the last run, as pytest's own cache names them."""
-    try:
-        return sorted(json.loads(LAST_FAILED.read_text(encoding="utf-8")))
-    except FileNotFoundError:
-        return []
+    second = alone.again(failed, ROOT)
+    return second.passed, second.told
 
 
 def say(text: str) -> None:
@@ -103,22 +93,21 @@ def missing() -> str:
 def main(arguments: list[str]) -> int:
     """Run the steps; 0 only when all of them passed."""
     began = time.monotonic()
-    tested: dict[str, Done] = {}
+    passed: dict[str, bool] = {}
     warning = ""
     with ThreadPoolExecutor(1) as beside:
         linting = beside.submit(lint)
         if "--lint" not in arguments:
             warning = missing()
-            LAST_FAILED.unlink(missing_ok=True)
-            tested["pytest"], alone = tests(arguments)
-            warning += alone
+            passed["pytest"], told = tests(arguments)
+            warning += told
         linted = linting.result()
     for name, done in linted.items():
         say(name)
         sys.stdout.write(done.stdout)
-    steps = linted | tested
-    failed = [name for name, done in steps.items() if done.returncode != 0]
-    verdict = f"FAILED: {', '.join(failed)}" if failed else f"PASSED: {', '.join(steps)}"
+    passed = {name: done.returncode == 0 for name, done in linted.items()} | passed
+    failed = [name for name, well in passed.items() if not well]
+    verdict = f"FAILED: {', '.join(failed)}" if failed else f"PASSED: {', '.join(passed)}"
     say(f"{verdict} ({time.monotonic() - began:.0f} s){warning}")
     return 1 if failed else 0
 

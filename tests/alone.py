@@ -1,0 +1,79 @@
+"""Run the tests that failed in company once more, one after the other (ADR 39).
+
+A test that passes then has passed; one that fails again, or is skipped this time, has not. Each that passed
+only alone is written to `.alone.jsonl`, which stays in the checkout, and its count there is printed: a test
+that is named again and again has a fault.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import gmtime, strftime
+from xml.etree import ElementTree
+
+MOST = 3
+"""The most failures for which a second run says something: more of them are no accident."""
+RECORD = "WINDLASS_TEST_ALONE"
+"""The environment variable that names another file than `.alone.jsonl`."""
+
+
+@dataclass(frozen=True)
+class Again:
+    """The outcome of the second run."""
+
+    passed: bool
+    told: str = ""
+    """An addition to the verdict of the whole run."""
+
+
+def last_failed(root: Path) -> list[str]:
+    """Return the tests that failed in the last run, as pytest's own cache names them."""
+    try:
+        return sorted(json.loads(_cache(root).read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return []
+
+
+def forget(root: Path) -> None:
+    """Remove what an earlier run left there: a run that is broken off leaves it as it was."""
+    _cache(root).unlink(missing_ok=True)
+
+
+def again(failed: Sequence[str], root: Path) -> Again:
+    """Run these tests on a machine that does nothing else, and record those that pass."""
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.xml"
+        command = ["pytest", "-n", "0", "-p", "no:cacheprovider", f"--junitxml={report}", *failed]
+        status = subprocess.run([sys.executable, "-m", *command], cwd=root, check=False).returncode
+        passed = count_passed(report.read_text(encoding="utf-8")) if report.exists() else 0
+    if status != 0:
+        return Again(passed=False)
+    if passed < len(failed):
+        return Again(passed=False, told=f" · {len(failed) - passed} of {len(failed)} DID NOT RUN ALONE")
+    times = record(failed, Path(os.environ.get(RECORD, root / ".alone.jsonl")))
+    named = ", ".join(f"{name} ({times[name]} × in this checkout)" for name in failed)
+    return Again(passed=True, told=f" · PASSED ONLY ALONE: {named}")
+
+
+def count_passed(report: str) -> int:
+    """Count the tests of a JUnit report that ran and did not fail."""
+    cases = ElementTree.fromstring(report).iter("testcase")  # noqa: S314 - pytest has just written it
+    return sum(not any(child.tag in {"skipped", "failure", "error"} for child in case) for case in cases)
+
+
+def record(names: Sequence[str], file: Path) -> Counter[str]:
+    """Add a line for each test, and count the lines of every test there."""
+    now = strftime("%Y-%m-%dT%H:%M:%SZ", gmtime())
+    with file.open("a", encoding="utf-8") as out:
+        out.writelines(json.dumps({"at": now, "test": name}) + "\n" for name in names)
+    return Counter(json.loads(line)["test"] for line in file.read_text(encoding="utf-8").splitlines())
+
+
+def _cache(root: Path) -> Path:
+    return root / ".pytest_cache" / "v" / "cache" / "lastfailed"
