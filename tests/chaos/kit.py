@@ -20,6 +20,7 @@ import psutil
 import pytest
 
 from tests.postgres_guard import alive
+from tests.stopwatch import Stopwatch
 from windlass.core.states import Kind
 from windlass.store.postgres import PostgresStore
 from windlass.store.records import Claim, ClaimedJob, Depth, Finished, NewJob, Outcome, Receipt, WorkerInfo
@@ -149,9 +150,9 @@ def waiting(depth: Depth) -> int:
 
 async def until(met: Callable[[], Awaitable[bool]], within: float, pause: float = QUIET) -> float:
     """Look until it is so, and say how long that took; not so within the time is a failure."""
-    began = time.monotonic()
+    began, watch = time.monotonic(), Stopwatch()
     while not await met():
-        assert time.monotonic() - began < within, f"still not so after {within:g} s"
+        assert watch.seconds() < within, f"still not so after {within:g} s"
         await asyncio.sleep(pause)
     return time.monotonic() - began
 

@@ -8,6 +8,7 @@ import time
 
 from tests.chaos.figures import Figure, high, median
 from tests.chaos.kit import Worker, connected, depth_is_a_scan, fill, job, opened, sized
+from tests.stopwatch import Stopwatch
 from windlass.store.postgres import PostgresStore
 from windlass.store.records import Options, Rotation
 
@@ -98,12 +99,12 @@ async def test_finished_claims_do_not_slow_a_look_at_the_running_ones(pg_dsn: st
         for _ in range(600):
             await worker.finish(await worker.claim(limit=1))
         running = await worker.claim(limit=3)
-        began = time.monotonic()
+        began, watch = time.monotonic(), Stopwatch()
         (claim,) = await store.unfinished(worker.id)
         took = time.monotonic() - began
         figure("ms to find them among 600 finished claims", took * 1000)
         assert claim.jobs == running
-        assert took < 0.5
+        assert took < 0.5 + watch.lost()
 
 
 async def turn(store: PostgresStore, over: asyncio.Event) -> list[Rotation]:
@@ -127,10 +128,10 @@ async def paused(dsn: str, n: int, figure: Figure) -> None:
         worker = await Worker.registered(store)
         over = asyncio.Event()
         turning = asyncio.create_task(turn(keeper, over))
-        times: list[float] = []
+        times, watch = list[float](), Stopwatch()
         while not over.is_set():
             times += (await claim_times({"busy": worker}, 5))["busy"]
-        made = await turning
+        made, lost = await turning, watch.lost()
         assert not await worker.claim("full")
         assert sum(rotation.moved for rotation in made) >= n
         assert not sum(rotation.offered_again for rotation in made)
@@ -139,7 +140,7 @@ async def paused(dsn: str, n: int, figure: Figure) -> None:
         figure("rows moved", sum(rotation.moved for rotation in made))
         figure("claim from the other queue meanwhile, median ms", median(times))
         figure("claim from the other queue meanwhile, longest ms", max(times))
-        assert max(times) < 2000, "a claim stood still while the ring turned"
+        assert max(times) < 2000 + lost * 1000, "a claim stood still while the ring turned"
         await store.set_queue("full", {"paused": False})
         assert await worker.drain("full", limit=2000) == full, "not every job, not once, or not in order"
         await depth_is_a_scan(store, dsn)

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from tests.stopwatch import Stopwatch
 from tests.tasks.test_schedules import MIDNIGHT, Fixed
 from windlass import Windlass
 from windlass.errors import ConfigurationError, InvalidArguments
@@ -183,8 +184,9 @@ def test_k4_each_second_fires_on_time(any_app: Windlass) -> None:
                 job.enqueued_at for job in jobs
             ]
 
+    watch = Stopwatch()
     times, made = asyncio.run(work())
     assert all(later - time == 1 for time, later in itertools.pairwise(times))
     late = [at - time for time, at in zip(times, made, strict=True)]
-    assert max(late) < 1, late
+    assert max(late) < 1 + watch.lost(), late
     assert min(late) >= -0.01

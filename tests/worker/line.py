@@ -6,12 +6,12 @@ and let it fail at the wrong moment. What comes back is always what the real sto
 
 import asyncio
 import inspect
-import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, cast
 
+from tests.stopwatch import Stopwatch
 from windlass import Windlass
 from windlass.errors import StoreUnavailable
 from windlass.settings import Settings
@@ -88,17 +88,17 @@ class Line:
 
 async def until(condition: Callable[[], object], within: float = 15.0) -> None:
     """Wait until something is so, looking often. Fails when it does not become so."""
-    deadline = time.monotonic() + within
+    watch = Stopwatch()
     while not condition():
-        assert time.monotonic() < deadline, f"it did not happen within {within:g} s"
+        assert watch.seconds() < within, f"it did not happen within {within:g} s"
         await asyncio.sleep(0.002)
 
 
 async def until_it_is(look: Callable[[], Awaitable[object]], value: object, within: float = 15.0) -> None:
     """Wait until what the store says is so."""
-    deadline = time.monotonic() + within
+    watch = Stopwatch()
     while (seen := await look()) != value:
-        assert time.monotonic() < deadline, f"it is {seen!r}, not {value!r}, after {within:g} s"
+        assert watch.seconds() < within, f"it is {seen!r}, not {value!r}, after {within:g} s"
         await asyncio.sleep(0.005)
 
 

@@ -22,6 +22,7 @@ from tests.chaos.outages.kit import COMMAND, QUEUE, Host, balance, produce, sett
 from tests.chaos.outages.pooler import pooler
 from tests.chaos.program import ROOT
 from tests.postgres import Server
+from tests.stopwatch import Stopwatch
 from windlass.store.postgres import PostgresStore
 
 NAME = "outage-listener"
@@ -34,12 +35,12 @@ PICK_UP = 2.0
 
 
 async def pick_up(store: PostgresStore, host: Host) -> tuple[int, float]:
-    """Enqueue one job for an idle worker: its id, and how long it took to run."""
-    began = time.monotonic()
+    """Enqueue one job for an idle worker: its id, and how long it took to run, but for waits for a CPU."""
+    began, watch = time.monotonic(), Stopwatch()
     (receipt,) = await store.enqueue([work()])
     await host.runs([receipt.id])
     (effect,) = [effect for effect in host.effects() if effect.job == receipt.id]
-    return receipt.id, effect.at - began
+    return receipt.id, effect.at - began - watch.lost()
 
 
 async def lost(dsn: str, folder: Path, losses: int, figure: Figure) -> None:

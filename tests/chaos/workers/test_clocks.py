@@ -11,6 +11,7 @@ from pathlib import Path
 from tests.chaos.figures import Figure
 from tests.chaos.kit import until
 from tests.chaos.workers.kit import LEASE, Host, Scene
+from tests.stopwatch import Stopwatch
 
 HOUR = 3600.0
 DELAY = 2.0
@@ -46,10 +47,11 @@ async def test_hosts_an_hour_fast_and_an_hour_slow(pg_scene: Scene, figure: Figu
     await until(both_are_known, 10.0)
     workers = {worker.id for worker in await scene.store.workers()}
     long = await scene.enqueue("steady", 4, seconds=2.0 * LEASE)  # outlast the lease
-    enqueued = time.monotonic()
+    enqueued, watch = time.monotonic(), Stopwatch()
     later = await scene.enqueue("steady", 20, seconds=0.0, delay=DELAY)
     flaky = await scene.enqueue("flaky", 4, wait=DELAY)
     await scene.all_ended(20.0)
+    lost = watch.lost()
 
     seen = {round((entry.clock - time.time()) / HOUR) for entry in scene.entries()}
     assert seen == {1, -1}, "both hosts ran jobs, and their clocks were off"
@@ -65,7 +67,7 @@ async def test_hosts_an_hour_fast_and_an_hour_slow(pg_scene: Scene, figure: Figu
     figure(f"delay of {DELAY:g} s: between, s", min(waits))
     figure(f"delay of {DELAY:g} s: and, s", max(waits))
     assert min(waits) >= DELAY - 0.1  # from the commit on, which is a little sooner than the answer
-    assert max(waits) < DELAY + 3.0
+    assert max(waits) < DELAY + 3.0 + lost
     for job in flaky:
         first, second = scene.entries(job, "start")
         assert DELAY - 0.1 <= second.at - first.at < DELAY + 3.0

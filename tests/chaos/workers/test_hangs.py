@@ -6,6 +6,7 @@ from tests.chaos.figures import Figure
 from tests.chaos.kit import until
 from tests.chaos.workers.kit import Scene
 from tests.postgres_guard import alive
+from tests.stopwatch import Stopwatch
 from windlass.store.records import JobRecord, Options
 
 LIMIT = 1.0
@@ -30,13 +31,15 @@ async def test_a_hung_handler_is_ended_by_its_timeout(scene: Scene, figure: Figu
     hung = [
         (await scene.enqueue(task, options=ONCE))[0] for task in ("hang.loop", "hang.thread", "hang.process")
     ]
+    watch = Stopwatch()
     (inside,) = await scene.seen(0, "inside")
     good = await scene.enqueue("steady", 6, seconds=0.05)
     await scene.all_ended(LIMIT + 10.0)
+    lost = watch.lost()
     for record in await scene.records(hung):
         took = timed_out(record)
         figure(f"{record.task}: ended after, s", took)
-        assert LIMIT <= took < LIMIT + 2.0
+        assert LIMIT <= took < LIMIT + 2.0 + lost
     for place in ("in hang_on_loop", "in hang_in_thread"):
         assert place in host.log, "the log does not say where it stood"
 
@@ -57,12 +60,13 @@ async def test_a_handler_that_blocks_the_loop_takes_its_process_along(scene: Sce
     host = await scene.host(queues=["work=4"], WINDLASS_GRACE=f"{GRACE:g}s")
     neighbours = await scene.enqueue("steady", 2, seconds=2.0)
     await scene.seen(n=2)
+    watch = Stopwatch()
     (blocking,) = await scene.enqueue("hang.blocking", options=ONCE)
     (first,) = await scene.seen(blocking)
     record = await scene.state(blocking, "dead", within=LIMIT + GRACE + 10.0)
     took = timed_out(record)
     figure("blocked loop: ended after, s", took)
-    assert LIMIT + GRACE <= took < LIMIT + GRACE + 3.0
+    assert LIMIT + GRACE <= took < LIMIT + GRACE + 3.0 + watch.lost()
     scene.killed[first.pid] = first.at
     await scene.all_ended(20.0)
     await scene.check(neighbours)

@@ -16,6 +16,7 @@ from tests.chaos.kit import SOAK_SECONDS, until
 from tests.chaos.workers.kit import LEASE, SWEEP, Host, Scene
 from tests.postgres_guard import alive
 from tests.stock import BOTH
+from tests.stopwatch import Stopwatch
 from windlass.store.records import Options
 
 ELSEWHERE = 1.0
@@ -28,7 +29,7 @@ SLACK = 1.5
 async def test_a_killed_childs_job_runs_elsewhere_at_once(scene: Scene, figure: Figure) -> None:
     """The supervisor sees the death and hands the job back; nobody waits for a lease [C8]."""
     host = await scene.host(processes=2, lease=30.0)
-    took: list[float] = []
+    took, watch = list[float](), Stopwatch()
     for _ in range(2):
         gate = scene.folder / f"gate-{len(took)}"
         (job,) = await scene.enqueue("gated", gate=str(gate))
@@ -42,7 +43,7 @@ async def test_a_killed_childs_job_runs_elsewhere_at_once(scene: Scene, figure: 
         await scene.state(job, "succeeded")
         await host.ready(2)
     figure("killed child → its job runs elsewhere, s, at most", max(took))
-    assert min(took) < ELSEWHERE
+    assert min(took) < ELSEWHERE + watch.lost()
     books = await scene.check()
     assert books.extra == 0  # neither had come to its effect
     assert "was killed by SIGKILL" in host.log
@@ -55,14 +56,14 @@ async def test_a_killed_hosts_jobs_run_within_a_lease_and_a_sweep(scene: Scene, 
     jobs = await scene.enqueue("gated", 6, gate=str(gate))
     await scene.seen(n=6)
     other = await scene.host()
-    at = scene.kill_host(doomed)
+    at, watch = scene.kill_host(doomed), Stopwatch()
     entries = await scene.seen(n=7, within=LEASE + SWEEP + 20.0)
-    took = entries[6].at - at
+    took, lost = entries[6].at - at, watch.lost()
     gate.touch()
     await scene.all_ended(20.0)
     figure("killed host → its jobs run elsewhere, s", took)
     figure("lease + sweep, s", LEASE + SWEEP)
-    assert took < LEASE + SWEEP + SLACK
+    assert took < LEASE + SWEEP + SLACK + lost
     await scene.check(jobs)
     assert other.log.count("is dead:") == 2  # two workers of the host, each declared dead once
 

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Iterator
 import httpx
 import pytest
 
+from tests.stopwatch import Stopwatch
 from tests.web.kit import READ
 from windlass import Windlass
 from windlass.web.http import connection_limits, serving
@@ -216,9 +217,9 @@ async def test_open_streams_do_not_keep_it_from_stopping(
                 writer.write(request)
                 await reader.readuntil(b"event: tick")
                 streams.append(reader)
-            begun = time.monotonic()
+            watch = Stopwatch()
             server.should_exit = True
             ends = await asyncio.gather(*map(read_answer, streams))
-        assert time.monotonic() - begun < serving.SHUTDOWN_TIME / 2
+        assert watch.seconds() < serving.SHUTDOWN_TIME / 2
         assert all(end.endswith(b"0\r\n\r\n") for end in ends)
     assert not caplog.records

@@ -8,6 +8,7 @@ from typing import Any
 import pydantic
 import pytest
 
+from tests.stopwatch import Stopwatch
 from windlass import Context, Retry, Windlass
 from windlass.errors import ConfigurationError, JobFailed, ResultInvalid, SignalRefused, WaitTimedOut
 from windlass.store.postgres.durable.steps import Steps
@@ -284,7 +285,7 @@ async def test_w2_a_signal_wakes_its_handler_at_once(any_app: Windlass) -> None:
 
     await any_app.amigrate()
     sent: list[float] = []
-    took = []
+    took, watch = list[float](), Stopwatch()
     async with any_app.worker({"default": 1}):
         for _ in range(5):
             job = await ask.aenqueue()
@@ -293,4 +294,4 @@ async def test_w2_a_signal_wakes_its_handler_at_once(any_app: Windlass) -> None:
                 sent.append(time.perf_counter())
                 await job.asignal("go", no)
             took.append(await woken.get() - sent[-1])
-    assert min(took) < 0.25, took
+    assert min(took) < 0.25 + watch.lost(), took

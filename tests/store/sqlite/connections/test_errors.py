@@ -1,13 +1,13 @@
 """A full disk and a locked file [fault 22]: a clear error, nothing half done, nothing corrupted."""
 
 import asyncio
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import apsw
 import pytest
 
+from tests.stopwatch import Stopwatch
 from tests.store.sqlite.invariants import check
 from tests.store.sqlite.kit import drain, foreign, job, opened
 from windlass.errors import ConfigurationError, StoreFull, StoreUnavailable
@@ -128,14 +128,14 @@ async def test_a_locked_file_is_unavailable_and_readers_do_not_care(tmp_path: Pa
         (receipt,) = await store.enqueue([job()])
         other = foreign(path)
         other.execute("BEGIN IMMEDIATE")
-        began = time.monotonic()
+        watch = Stopwatch()
         calls = [asyncio.create_task(store.enqueue([job()])) for _ in range(10)]
         await asyncio.sleep(0)
         assert await store.job(receipt.id) is not None
-        assert time.monotonic() - began < 0.4
+        assert watch.seconds() < 0.4
         answers = await asyncio.gather(*calls, return_exceptions=True)
         assert all(isinstance(answer, StoreUnavailable) for answer in answers)
-        assert time.monotonic() - began < 4 * 0.4
+        assert watch.seconds() < 4 * 0.4
         other.execute("COMMIT")
         other.close()
         await store.enqueue([job()])
