@@ -71,7 +71,7 @@ async def busy_dump(server: Server, dsn: str, folder: Path, seconds: float) -> M
 
         async def promoted() -> bool:
             await store.promote()
-            return time.monotonic() > ends
+            return time.monotonic() > ends and any(isinstance(event, Ended) for event in read(folder))
 
         await until(promoted, seconds + 30, pause=0.25)
         dumping = asyncio.create_task(dump(server, dsn, folder / "copy.dump"))
