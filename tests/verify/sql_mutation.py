@@ -19,9 +19,11 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
+from itertools import accumulate, zip_longest
 from pathlib import Path
 from typing import Any, Final
 
@@ -71,7 +73,7 @@ def check(only: Sequence[str] = (), details: dict[str, Any] | None = None) -> li
 
 
 def learn() -> dict[str, list[str]]:
-    """By function, the tests that call it, the quickest first; kept for the next run of the same tree."""
+    """Return the tests to try by function; kept for the next run of the same tree."""
     kept = Path(tempfile.gettempdir()) / f"windlass-sql-calls-{_fingerprint()}.json"
     if kept.exists():
         known: dict[str, list[str]] = json.loads(kept.read_text(encoding="utf-8"))
@@ -84,12 +86,28 @@ def learn() -> dict[str, list[str]]:
         wanted = [*TESTS, "-k", "not memory and not sqlite and not postgres16 and not stock"]
         plugin = ["-p", "tests.verify.sql_calls"]
         done = _pytest(Path(folder), [*wanted, *plugin], {"SQL_CALLS": str(answer)})
-        if not answer.exists():
-            raise RuntimeError(f"the tests did not run: {done.stdout[-2000:]}")
+        if done.returncode != 0 or not answer.exists():
+            raise RuntimeError(f"the tests fail without a fault: {done.stdout[-2000:]}")
         heard: dict[str, dict[str, float]] = json.loads(answer.read_text(encoding="utf-8"))
-    calls = {name: sorted(tests, key=tests.__getitem__) for name, tests in heard.items()}
+    calls = choose(heard)
     kept.write_text(json.dumps(calls), encoding="utf-8")
     return calls
+
+
+def choose(heard: dict[str, dict[str, float]]) -> dict[str, list[str]]:
+    """Choose at most ENOUGH seconds of the tests that call a function: one of each file in turn, those that
+    call the fewest functions first, since they are about this one."""
+    calls = Counter(test for tests in heard.values() for test in tests)
+    chosen: dict[str, list[str]] = {}
+    for name, seconds in heard.items():
+        files: dict[str, list[str]] = {}
+        for test in sorted(seconds, key=lambda each: (calls[each], seconds[each])):
+            files.setdefault(test.partition("::")[0], []).append(test)
+        turns = [test for turn in zip_longest(*files.values()) for test in turn if test is not None]
+        spent = accumulate(seconds[test] for test in turns)
+        few = [test for test, so_far in zip(turns, spent, strict=True) if so_far <= ENOUGH]
+        chosen[name] = few or turns[:1]
+    return chosen
 
 
 def _fingerprint() -> str:
@@ -115,9 +133,9 @@ def _try(mutant: SqlMutant, calls: dict[str, list[str]]) -> bool:
     if not tests:
         return False
     with tempfile.TemporaryDirectory() as name:
-        planted = copy(Path(name)) / FUNCTIONS / mutant.path.name
+        planted = copy(Path(name)) / mutant.path.relative_to(ROOT / "src")
         planted.write_text(mutant.planted(), encoding="utf-8")
-        return _pytest(Path(name), tests[:40], {}, ENOUGH).returncode != 0
+        return _pytest(Path(name), tests, {}, ENOUGH).returncode != 0
 
 
 def _of_callers(mutant: SqlMutant, calls: dict[str, list[str]]) -> list[str]:

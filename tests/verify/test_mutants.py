@@ -8,6 +8,7 @@ import pytest
 from tests.verify.figures import Figure, Verdict, exit_status, judged, table
 from tests.verify.mutants import mutants, planted
 from tests.verify.sql_mutants import sql_mutants
+from tests.verify.sql_mutation import choose
 
 
 def faults(folder: Path, code: str) -> list[str]:
@@ -97,3 +98,10 @@ def test_each_fault_in_sql_is_planted_alone(body: str, faulty: list[str], tmp_pa
     found = sql_mutants(path)
     assert [f"{mutant.kind}: {mutant.what}" for mutant in found] == faulty
     assert all(mutant.planted() != path.read_text(encoding="utf-8") for mutant in found)
+
+
+def test_the_tests_of_a_function_are_those_about_it_and_from_every_file() -> None:
+    """A test that calls many functions comes late, and a file with many tests leaves room for others."""
+    one = {"a.py::many": 0.1, "b.py::long": 39.0, "a.py::about_it": 1.0, "b.py::longer": 39.5}
+    heard = {"f": one, "g": {"a.py::many": 0.1}, "h": {"c.py::only": 50.0}}
+    assert choose(heard) == {"f": ["a.py::about_it", "b.py::long"], "g": ["a.py::many"], "h": ["c.py::only"]}
