@@ -62,7 +62,11 @@ TASKS = {
     "default": {
         "BACKEND": "windlass.contrib.django.WindlassBackend",
         "QUEUES": ["default", "mail"],
-        "OPTIONS": {"database": "default", "max_attempts": 3, "timeout": "1m"},
+        "OPTIONS": {
+            "database": os.environ.get("SHOP_JOBS_URL", "default"),
+            "max_attempts": 3,
+            "timeout": "1m",
+        },
     }
 }
 MISSION_CONTROL_URL = "/windlass/"

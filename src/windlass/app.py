@@ -87,6 +87,7 @@ class Windlass(_Registry):
         """The schedules: those this app declares, and those in the store [K4]."""
         self._test_mode: TestMode | None = None
         self._caller_thread: CallerThread | None = None
+        self._make_producer: Callable[..., Producer] = Producer
         self.state: Final = SimpleNamespace()
         """A place for what start hooks open and handlers use; each process has its own [K9]."""
         self._visits: dict[asyncio.AbstractEventLoop, list[AsyncExitStack]] = {}
@@ -420,7 +421,8 @@ class Windlass(_Registry):
         if given is None and is_in_memory(url):
             given = self._given = make_store(url, settings=settings.for_store())
         if given is not None:  # a second one would not know the jobs of the first
-            return Producer(StoreHandle(lambda: given, roams=True), None, settings.schema, self.hooks)
+            handle = StoreHandle(lambda: given, roams=True)
+            return self._make_producer(handle, None, settings.schema, self.hooks)
         return self._producer_at(url)
 
     def _producer_at(self, url: str) -> Producer:
@@ -432,4 +434,5 @@ class Windlass(_Registry):
                 url, schema=settings.schema, settings=settings.for_store(), deadline=settings.lease
             )
 
-        return Producer(StoreHandle(make, roams=kind_of(url) != POSTGRES), url, settings.schema, self.hooks)
+        handle = StoreHandle(make, roams=kind_of(url) != POSTGRES)
+        return self._make_producer(handle, url, settings.schema, self.hooks)

@@ -56,8 +56,9 @@ class Job(Generic[R_co]):
     """One durable unit of work.
 
     `id` is an int here and a string in JSON. `receipt` says what became of the enqueue: "enqueued",
-    "scheduled", "held", or "skipped", "replaced", "rerun" and "repeated" where a key was involved; it is None
-    for a handle made from an id alone. `str(job)` is the id, as JSON would have it.
+    "scheduled", "held", or "skipped", "replaced", "rerun" and "repeated" where a key was involved, or
+    "on_commit" where the job waits for a transaction of Django's and has no id yet; it is None for a handle
+    made from an id alone. `str(job)` is the id, as JSON would have it.
     """
 
     __slots__ = (

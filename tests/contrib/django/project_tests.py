@@ -12,15 +12,25 @@ if __name__ == "__main__":
     execute_from_command_line(["manage.py", "test", "tests.contrib.django.project_tests", *sys.argv[1:]])
     sys.exit(0)
 
+from threading import Thread
+
+from asgiref.sync import async_to_sync, sync_to_async
 from django.db import connection, transaction
 from django.test import TestCase, TransactionTestCase
 
 from examples.django_shop.models import Order
 from examples.django_shop.tasks import count_orders, send_receipt
 from tests.contrib.django import kit
+from windlass import Job
 from windlass.contrib.django import get_app
 from windlass.contrib.django.api import signals
 from windlass.testing import assert_enqueued
+
+
+@get_app().task(name="shop.note")
+def note(text: str) -> str:
+    """A task of the app's own, beside Django's."""
+    return text
 
 
 class InMemory(TestCase):
@@ -115,3 +125,87 @@ class InTheDatabase(TransactionTestCase):
 
     def tearDown(self) -> None:
         get_app().close()
+
+
+class OwnTasks(TransactionTestCase):
+    """Jobs of the app's own tasks obey `atomic()`, too."""
+
+    def waiting(self) -> int:
+        return get_app().jobs(task="shop.note").count().jobs
+
+    def test_a_job_of_a_block_that_fails_never_existed(self) -> None:
+        try:
+            with transaction.atomic():
+                note.enqueue("never")
+                note.enqueue_many([("never",)])
+                raise RuntimeError("declined")
+        except RuntimeError:
+            assert self.waiting() == 0
+
+    def test_a_job_of_a_savepoint_that_fails_never_existed(self) -> None:
+        with transaction.atomic():
+            note.enqueue("stays")
+            try:
+                with transaction.atomic():
+                    note.enqueue("never")
+                    raise RuntimeError("declined")
+            except RuntimeError:
+                pass
+        assert self.waiting() == 1
+
+    def test_a_job_is_there_with_its_commit(self) -> None:
+        def of_its_own(found: list[int]) -> None:
+            found.append(self.waiting())
+
+        seen: list[int] = []
+        with transaction.atomic():
+            job = note.enqueue("hello")
+            self.check_handle(job)
+            self.apart(of_its_own, seen)
+        assert (seen, self.waiting()) == ([0], 1)
+
+    def check_handle(self, job: Job[str]) -> None:
+        joins = get_app().settings.database_url.startswith("postgresql")
+        assert (job.id > 0, job.receipt) == ((True, "enqueued") if joins else (False, "on_commit"))
+
+    def apart(self, look: Any, seen: list[int]) -> None:
+        """Look from another thread, which is in no transaction."""
+        thread = Thread(target=look, args=(seen,))
+        thread.start()
+        thread.join()
+
+    async def test_so_is_one_of_async_code(self) -> None:
+        job = await note.aenqueue("hello")
+        assert job.id > 0
+        assert (await get_app().jobs(task="shop.note").acount()).jobs == 1
+
+    async def test_async_code_joins_the_block_that_plain_code_began(self) -> None:
+        def declined() -> None:
+            with transaction.atomic():
+                async_to_sync(note.aenqueue)("never")
+                raise RuntimeError("declined")
+
+        try:
+            await sync_to_async(declined)()
+        except RuntimeError:
+            assert (await get_app().jobs(task="shop.note").acount()).jobs == 0
+
+    def tearDown(self) -> None:
+        get_app().close()
+
+
+class Leaving(TransactionTestCase):
+    """Jobs go with the rows of their test."""
+
+    def found_none_and_leave_one(self) -> None:
+        assert get_app().jobs().count().jobs == 0
+        kit.add.enqueue(1)
+        note.using(delay="1h").enqueue("later")
+        assert get_app().jobs().count().jobs == 2
+        get_app().run_until_idle()
+
+    def test_one(self) -> None:
+        self.found_none_and_leave_one()
+
+    def test_another(self) -> None:
+        self.found_none_and_leave_one()

@@ -5,15 +5,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.contrib import admin
+from django.contrib.admin import AdminSite
 from django.contrib.auth.models import Permission, User
 from django.core.management import call_command
 from django.test import Client, override_settings
+from django.urls import path
 
 from tests.contrib.django import kit
 from windlass import Windlass
 from windlass.contrib.django import admin_store
 from windlass.contrib.django.api import TaskResultDoesNotExist
 from windlass.contrib.django.app import reread
+from windlass.contrib.django.sites import WindlassPages
 from windlass.core.states import State
 from windlass.errors import StoreUnavailable
 from windlass.store.records import Report
@@ -82,6 +86,27 @@ def test_queues_are_counted(jobs: Windlass, ada: Client) -> None:
     shown = page(ada, "queue/")
     assert "/admin/windlass/job/?queue=default" in shown
     assert "<td>1</td>" in shown
+
+
+class Backoffice(WindlassPages, AdminSite):
+    """A site of the project's own."""
+
+
+backoffice = Backoffice(name="backoffice")
+urlpatterns = [path("backoffice/", backoffice.urls), path("admin/", admin.site.urls)]
+
+
+def test_a_site_of_your_own_has_the_pages(jobs: Windlass, ada: Client) -> None:
+    died = kit.give_up.enqueue()
+    jobs.run_until_idle()
+    with override_settings(ROOT_URLCONF=__name__):
+        shown = ada.get("/backoffice/windlass/queue/").content.decode()
+        assert 'href="/backoffice/windlass/job/?queue=default"' in shown
+        assert 'href="/backoffice/"' in shown
+        assert 'href="/admin/' not in shown
+        asked = {"action": "retry", "_selected_action": [died.id]}
+        answer = ada.post("/backoffice/windlass/dead/", asked, follow=True)
+    assert "Retry: 1 retried" in answer.content.decode()
 
 
 def test_o6_jobs_are_retried_and_cancelled(jobs: Windlass, ada: Client) -> None:

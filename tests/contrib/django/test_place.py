@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core import mail
 from django.core.exceptions import ImproperlyConfigured
 from django.db import connections
 from django.test import override_settings
@@ -12,6 +13,7 @@ from django.test import override_settings
 from windlass.contrib.django.api import task_backends
 from windlass.contrib.django.app import first_backend, get_app
 from windlass.contrib.django.place import Place, beside, place_of, postgres_url
+from windlass.store.factory import MEMORY
 
 POSTGRES = {
     "ENGINE": "django.db.backends.postgresql",
@@ -62,7 +64,7 @@ def test_places(options: dict[str, Any], place: Place) -> None:
         ({"database": "shops"}, r"database in OPTIONS is 'shops'; DATABASES has default, shop, other"),
         ({"on_commit": "shops"}, r"on_commit in OPTIONS is 'shops'"),
         ({"database": "other"}, r"which Windlass has no store for; set OPTIONS"),
-        ({"retries": 3}, r"OPTIONS has no retries for Windlass; known: database, on_commit, max_attempts"),
+        ({"retries": 3}, r"OPTIONS has no retries for Windlass; known: database, test_database, on_commit"),
     ],
 )
 def test_places_that_are_none(options: dict[str, Any], text: str) -> None:
@@ -97,6 +99,23 @@ def test_places_that_are_none(options: dict[str, Any], text: str) -> None:
 )
 def test_the_url_of_a_database_of_django(changes: dict[str, Any], url: str) -> None:
     assert postgres_url({**POSTGRES, **changes}) == url
+
+
+@pytest.mark.parametrize(
+    ("options", "place"),
+    [
+        ({"database": "shop"}, Place("postgresql://ada@db:6432/shop", "shop", "shop", of_tests=True)),
+        ({}, Place(MEMORY, awaits="default", of_tests=True)),
+        ({"database": "postgresql://jobs/jobs"}, Place(MEMORY, awaits="default", of_tests=True)),
+        (
+            {"database": "postgresql://jobs/jobs", "test_database": "sqlite:///try.db"},
+            Place("sqlite:///try.db", awaits="default", of_tests=True),
+        ),
+    ],
+)
+def test_places_in_tests(options: dict[str, Any], place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mail, "outbox", [], raising=False)
+    assert place_of(options) == place
 
 
 def test_a_database_that_a_service_names() -> None:

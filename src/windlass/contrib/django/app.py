@@ -16,12 +16,14 @@ import os
 import threading
 from typing import Any, Final
 
+import msgspec
 from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
 
 from windlass.app import Windlass
 from windlass.contrib.django.api import InvalidTask, task_backends
 from windlass.contrib.django.place import OWN, Place, place_of
+from windlass.contrib.django.producing import DjangoProducer
 from windlass.contrib.django.running import failure_hook, runner
 from windlass.contrib.django.task import WindlassTask, job_name
 from windlass.contrib.django.threads import DjangoThread
@@ -142,15 +144,23 @@ def _settle(alias: str, place: Place) -> None:
     backend = windlass_backend(alias)
     settings = {name: value for name, value in backend.options.items() if name not in OWN}
     app = _apps.get(alias)
-    if app is not None:
-        reread(app)
-        app._code = {"database_url": place.url, **settings}
-        return
-    app = _apps[alias] = Windlass(place.url, codec=backend.options.get("codec"), **settings)
-    app._caller_thread = DjangoThread()
-    app.on_failure(failure_hook(app, alias, functools.partial(known_task, alias)))
-    for task in _tasks.get(alias, {}).values():
-        _add(app, alias, task)
+    if app is None:
+        app = _apps[alias] = Windlass(codec=backend.options.get("codec"))
+        app._caller_thread = DjangoThread()
+        app._make_producer = functools.partial(DjangoProducer, place=functools.partial(_place_in_use, alias))
+        app.on_failure(failure_hook(app, alias, functools.partial(known_task, alias)))
+        for task in _tasks.get(alias, {}).values():
+            _add(app, alias, task)
+    reread(app)
+    app._code = {"database_url": place.url, **settings}
+    if place.of_tests:
+        app.settings = msgspec.structs.replace(app.settings, database_url=place.url)
+
+
+def _place_in_use(alias: str) -> Place | None:
+    """Return where jobs live now; None while the testing kit keeps them."""
+    app, place = app_and_place(alias)
+    return None if app._test_mode is not None else place
 
 
 def _add(app: Windlass, alias: str, task: Any) -> None:

@@ -6,7 +6,6 @@ from __future__ import annotations
 from typing import Any
 
 from django.apps import AppConfig
-from django.core import mail
 from django.db.models.signals import post_migrate
 
 
@@ -19,19 +18,26 @@ class WindlassConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Watch for databases that a test runner makes."""
-        post_migrate.connect(migrate_test_database, sender=self)
+        """Watch for databases that a test runner makes, and for those that it empties."""
+        post_migrate.connect(follow_test_database, sender=self)
 
 
-def migrate_test_database(*, using: str, **_: Any) -> None:
-    """Give a test database Windlass's schema along with the project's tables. A real one gets it from
-    `manage.py windlass_migrate`, by a role that may."""
-    if not hasattr(mail, "outbox"):  # it is there in test environments, and only there
+def follow_test_database(*, using: str, plan: Any = None, **_: Any) -> None:
+    """Give a test database Windlass's schema along with the project's tables, and remove its jobs when a
+    TransactionTestCase has `flush` empty these: only `migrate` has a plan. A real database gets the schema
+    from `manage.py windlass_migrate`, by a role that may, and keeps its jobs."""
+    from windlass.contrib.django.place import in_tests
+
+    if not in_tests():
         return
     from windlass.contrib.django.app import app_and_place, windlass_backends
 
     for alias in windlass_backends():
         app, place = app_and_place(alias)
-        if place.joins == using:
+        if using not in (place.joins, place.awaits):
+            continue
+        if plan is None:
+            app.jobs().delete()
+        elif place.joins == using:
             app.migrate()
-            app.close()  # a database that somebody is connected to cannot be copied for parallel tests
+        app.close()  # a database that somebody is connected to cannot be copied for parallel tests

@@ -13,6 +13,10 @@ Then the job is enqueued when the transaction of `on_commit` (default: the alias
 committed: nobody runs a job for an order that was rolled back, or that cannot be seen yet. What is left is a
 process that dies between the commit and the enqueue: that job is lost. With on_commit=False it is the other
 way round.
+
+In tests nobody may write to a real store. Django gives its databases other names then, and an alias that is
+PostgreSQL follows; what else is named, also by the environment, becomes a store in memory, or the one that
+`test_database` in OPTIONS names.
 """
 
 from __future__ import annotations
@@ -23,6 +27,7 @@ from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 import msgspec
+from django.core import mail
 from django.core.exceptions import ImproperlyConfigured
 from django.db import DEFAULT_DB_ALIAS, connections
 
@@ -30,18 +35,25 @@ from windlass.settings import SettingsInCode
 from windlass.store.factory import MEMORY
 from windlass.store.postgres.connections.url import KNOWN
 
-OWN: Final = ("database", "on_commit", "max_attempts", "timeout", "codec")
+OWN: Final = ("database", "test_database", "on_commit", "max_attempts", "timeout", "codec")
 """The options that are the backend's; the others are settings of its Windlass app."""
 FILE: Final = "windlass.db"
 
 
 class Place(msgspec.Struct, frozen=True):
     """Where jobs live: `url`, or inside the transactions of the Django connection `joins`, if the store is
-    PostgreSQL. `awaits` is the alias whose commit comes first otherwise."""
+    PostgreSQL. `awaits` is the alias whose commit comes first otherwise. `of_tests` says that no setting of
+    the environment leads elsewhere."""
 
     url: str
     joins: str | None = None
     awaits: str | None = None
+    of_tests: bool = False
+
+
+def in_tests() -> bool:
+    """Tell whether Django's test environment is set up: the outbox is there then, and only then."""
+    return hasattr(mail, "outbox")
 
 
 def place_of(options: Mapping[str, Any]) -> Place:
@@ -53,15 +65,17 @@ def place_of(options: Mapping[str, Any]) -> Place:
             f"TASKS: OPTIONS has no {', '.join(unknown)} for Windlass; known: {', '.join(known)}"
         )
     database = str(options.get("database", DEFAULT_DB_ALIAS))
+    testing = in_tests()
+    aside = str(options.get("test_database", MEMORY)) if testing else None
     if "://" in database:
-        return Place(database, awaits=_awaited(options, DEFAULT_DB_ALIAS))
+        return Place(aside or database, awaits=_awaited(options, DEFAULT_DB_ALIAS), of_tests=testing)
     _check_alias("database", database)
     connection = connections[database]
-    settings = connection.settings_dict
+    settings, awaits = connection.settings_dict, _awaited(options, database)
     if connection.vendor == "postgresql":
-        return Place(postgres_url(settings), joins=database, awaits=_awaited(options, database))
+        return Place(postgres_url(settings), joins=database, awaits=awaits, of_tests=testing)
     if connection.vendor == "sqlite":
-        return Place(beside(settings["NAME"]), awaits=_awaited(options, database))
+        return Place(aside or beside(settings["NAME"]), awaits=awaits, of_tests=testing)
     raise ImproperlyConfigured(
         f"TASKS: database {database!r} is {connection.vendor}, which Windlass has no store for; set OPTIONS "
         '["database"] to a URL: sqlite:////var/lib/shop/jobs.db or postgresql://…'

@@ -15,7 +15,9 @@ from windlass.core.states import Priority, State
 from windlass.store.fields import Field, JobOptions, OnConflict, Otherwise, entry
 from windlass.store.records.parent import PartOf
 
-EnqueueStatus = Literal["enqueued", "scheduled", "held", "skipped", "replaced", "rerun", "repeated", "parked"]
+EnqueueStatus = Literal[
+    "enqueued", "scheduled", "held", "skipped", "replaced", "rerun", "repeated", "parked", "on_commit"
+]
 CancelAnswer = Literal["cancelled", "requested", "finished", "not_found"]
 DeleteAnswer = Literal["deleted", "requested", "not_found"]
 RetryAnswer = Literal["retried", "unchanged", "not_found"]
@@ -121,7 +123,7 @@ CARRIED: Final = tuple(each for each in JOB_OPTIONS.values() if each.kept in Opt
 
 class Receipt(msgspec.Struct, frozen=True, gc=False):
     """What became of one enqueued job: its id, or the id of the twin that stands for it; 0 where it was
-    parked."""
+    parked, or where it is enqueued when the transaction of another database has committed."""
 
     id: int
     status: EnqueueStatus = "enqueued"
