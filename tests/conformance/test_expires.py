@@ -248,3 +248,16 @@ async def test_the_reason_is_the_same_everywhere(rig: Rig, seconds: float, text:
     await rig.clock.advance(seconds + 1)
     await rig.store.promote()
     assert (await rig.look(id)).reason == expired_reason(seconds)
+
+
+async def test_a_parent_whose_parts_wait_has_begun(rig: Rig) -> None:
+    """[E8] [P9] It ends through its parts, also those that nobody has begun in time."""
+    worker = await rig.worker()
+    id = await rig.parent(worker, 2, expires=600)
+    (first,) = await rig.claim(worker, limit=1)
+    await rig.clock.advance(601)
+    assert (await rig.parent_record(id)).state is State.WAITING
+    await rig.finish(worker, first)
+    (second,) = await rig.claim(worker)
+    await rig.finish(worker, second)
+    assert (await rig.parent_record(id)).state is State.SUCCEEDED

@@ -247,3 +247,25 @@ async def test_a_job_that_is_put_off_has_not_ended(rig: Rig) -> None:
     at = await seed(rig, overlap="skip", jitter=100_000.0)
     assert len(await fire(rig, at) or []) == 1
     assert await fire(rig, at + MINUTE) == []
+
+
+async def test_a_fire_by_hand_for_an_earlier_time_keeps_the_latest(rig: Rig) -> None:
+    """[K4] A backfill is no news of when the schedule last fired."""
+    at = await seed(rig)
+    await fire(rig, at)
+    receipts = await rig.store.fire(None, "s", None, [at - 3600], next_at=None)
+    assert receipts is not None
+    record = await look(rig)
+    assert (record.last_at, record.last_job, record.next_at) == (at, receipts[0].id, at + MINUTE)
+
+
+async def test_times_that_make_way_are_counted(rig: Rig) -> None:
+    """[K4] Those before the latest, and the latest where its forerunner has not ended."""
+    at = await seed(rig, overlap="skip")
+    made = await fire(rig, at, times=[at - 2 * MINUTE, at - MINUTE, at], skipped=3)
+    assert made is not None
+    assert (len(made), (await look(rig)).skipped) == (1, 5)
+    await rig.clock.advance(MINUTE)
+    assert await fire(rig, at + MINUTE) == []
+    record = await look(rig)
+    assert (record.skipped, record.last_at, record.last_job) == (6, at, made[0].id)

@@ -9,7 +9,7 @@ from tests.conformance.kit import Rig
 from tests.conformance.test_transaction import Undo, execute, kept, ledger
 from windlass.core.states import Kind, State
 from windlass.errors import ClaimLost, ConfigurationError, WorkerLost
-from windlass.store.records import Checkpoint
+from windlass.store.records import Checkpoint, Step
 
 __all__ = ["ledger"]
 SAVED = Checkpoint('{"n":1}', done=1, total=2)
@@ -125,3 +125,22 @@ async def test_progress_in_a_transaction_counts_for_the_parent(ledger: Rig) -> N
         pass
     parent = await ledger.parent_record(id)
     assert (parent.done, parent.records) == (1, 1)
+
+
+async def test_w1_a_step_that_was_done_before_takes_its_data_back(ledger: Rig) -> None:
+    """[C5] The step stands for the data of its own transaction, and for no other."""
+    worker = await ledger.worker()
+    (id,) = await ledger.add("t")
+    claimed = await ledger.run(worker, id)
+    step = Step(name="pay", result="5")
+    async with ledger.store.saving_step(worker, claimed, lambda: step) as connection:
+        await execute(connection, "INSERT INTO ledger VALUES (1)")
+
+    async def again() -> None:
+        async with ledger.store.saving_step(worker, claimed, lambda: step) as connection:
+            await execute(connection, "INSERT INTO ledger VALUES (1)")
+
+    with pytest.raises(ClaimLost, match="done this step before"):
+        await again()
+    assert await kept(ledger) == 1
+    assert [each.result for each in await ledger.store.steps(id)] == ["5"]

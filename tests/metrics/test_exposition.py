@@ -250,3 +250,12 @@ async def test_m1_flow_and_order_are_told_of(any_app: Windlass) -> None:
     assert one(series, "windlass_budget_state", budget="github", state="open") == 1
     assert one(series, "windlass_budget_state", budget="github", state="closed") == 0
     assert one(series, "windlass_coordinator") == 0
+
+
+async def test_m1_a_queue_that_nobody_serves_has_no_workers(any_app: Windlass) -> None:
+    """Of another queue's worker nothing is counted here."""
+    async with any_app, any_app.worker(["mail"]):
+        await any_app.named("nobody.knows").using(queue="imports").aenqueue()
+        series = scraped(await exposition(any_app).text())
+    assert one(series, "windlass_queue_workers", queue="imports") == 0
+    assert one(series, "windlass_queue_workers", queue="mail") == 1

@@ -606,6 +606,21 @@ def test_a_twin_there_stands_for_the_job_from_here(pair: Pair) -> None:
     assert list(pair.ids().values()) == [twin]
 
 
+def test_a_twin_that_runs_there_runs_again_for_the_job_from_here(pair: Pair) -> None:
+    """It is no job of its own there, and is counted as left out."""
+
+    async def run_twin(rig: Rig) -> int:
+        twin = await rig.one("t", unique_key="k")
+        await rig.run(await rig.worker(), twin.id)
+        return twin.id
+
+    pair.here.visit(lambda rig: rig.one("t", unique_key="k"))
+    twin = pair.there.visit(run_twin)
+    done = pair.copy()
+    assert (done["jobs"], done["skipped"], done["repeated"]) == (0, 1, 0)
+    assert list(pair.ids().values()) == [twin]
+
+
 def test_it_goes_one_way_only_and_names_what_is_missing(pair: Pair, tmp_path: Path) -> None:
     other = windlass("copy", pair.here.url, f"sqlite:///{tmp_path.as_posix()}/b.db")
     assert (other.exit_code, "windlass backup" in other.stderr) == (1, True)

@@ -33,6 +33,13 @@ def attempt(context: Any, word: str) -> list[Any]:
     return [word, context.attempt, context.task_result.id, str(context.task_result.status)]
 
 
+@task(takes_context=True)
+def look(context: Any) -> list[Any]:
+    """Return what others see of this very job."""
+    found = look.get_result(context.task_result.id)
+    return [str(found.status), found.is_finished, found.attempts]
+
+
 @task
 async def aadd(a: int, b: int) -> int:
     return a + b

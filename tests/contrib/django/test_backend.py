@@ -5,6 +5,7 @@ import datetime
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from django.db import connections, transaction
@@ -150,6 +151,37 @@ def test_o1_a_task_that_fails_is_tried_again(jobs: Windlass) -> None:
     (error,) = result.errors
     assert error.exception_class is ValueError
     assert "ValueError: no" in error.traceback
+
+
+def test_a_job_that_runs_is_seen_to_run(jobs: Windlass) -> None:
+    result = kit.look.enqueue()
+    jobs.run_until_idle()
+    result.refresh()
+    assert result.return_value == ["RUNNING", False, 1]
+
+
+def test_the_last_attempt_has_a_time_of_its_own(jobs: Windlass) -> None:
+    """It stood at the first one's."""
+    result = kit.fail.using(queue_name="default").enqueue("no")
+    jobs.run_until_idle()
+    result.refresh()
+    first = result.last_attempted_at
+    assert result.enqueued_at <= first
+    jobs.jobs().retry()
+    jobs.run_until_idle()
+    result.refresh()
+    assert first < result.last_attempted_at <= timezone.now()
+    assert result.started_at <= first
+
+
+def test_a_time_without_a_zone_is_one_of_the_projects_zone(jobs: Windlass) -> None:
+    later = timezone.now() + datetime.timedelta(days=1)
+    with override_settings(USE_TZ=False, TIME_ZONE="Asia/Tokyo"):
+        naive = timezone.make_naive(later, ZoneInfo("Asia/Tokyo"))
+        result = kit.add.using(run_after=naive).enqueue(1)
+    job = jobs.job(result.id).record()
+    assert job.run_at is not None
+    assert abs(job.run_at - later) < datetime.timedelta(seconds=0.01)
 
 
 def test_a_task_may_give_up(jobs: Windlass) -> None:

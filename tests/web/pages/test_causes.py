@@ -2,6 +2,7 @@
 [M3] [O6]."""
 
 import re
+from urllib.parse import parse_qs, urlsplit
 
 import httpx
 import pytest
@@ -103,6 +104,20 @@ async def test_the_page_counts_all_and_not_what_it_lists(app: Windlass, visitor:
     for link, jobs in zip(table.links()[::3], (50, 2), strict=True):
         shown = Html((await visitor.get(link)).text)
         assert len({each for each in shown.links() if re.fullmatch(r"/jobs/\d+", each)}) == jobs
+
+
+async def test_a_cause_on_the_page_of_a_queue_is_about_that_queue(
+    app: Windlass, visitor: httpx.AsyncClient
+) -> None:
+    """Its links acted on the jobs of every queue that died of the same."""
+    async with rigged(app) as rig:
+        await bury(rig, 3, "mail", "RuntimeError")
+        await bury(rig, 1, "mail", "RuntimeError", queue="slow")
+    table = groups((await visitor.get("/dead?queue=slow")).text)
+    assert "of all 1 of queue slow" in table.text
+    searches = [parse_qs(urlsplit(link).query)["q"][0] for link in table.links()]
+    assert {read_search(each).queue for each in searches} == {"slow"}
+    assert len(searches) == 3
 
 
 async def test_the_page_says_that_older_ones_were_not_counted(

@@ -347,6 +347,15 @@ async def test_ticked_jobs_are_asked_about_before_they_go(
     assert none.headers["location"] == "/jobs?q=x&did=picked"
 
 
+async def test_only_those_that_changed_are_counted(filled: Filled, visitor: httpx.AsyncClient) -> None:
+    ids = [str(filled.jobs[state]) for state in (State.DEAD, State.READY, State.RUNNING)]
+    form = {"do": "retry", "back": "/dead?task=t"}
+    retried = await visitor.post("/jobs/act", data={**form, "id": [*ids, "99"]})
+    assert retried.headers["location"] == "/dead?task=t&did=retried&n=1"
+    again = await visitor.post("/jobs/act", data={**form, "id": ids})
+    assert again.headers["location"] == "/dead?task=t&did=none"
+
+
 async def test_many_jobs_with_preview_and_progress(app: Windlass, visitor: httpx.AsyncClient) -> None:
     async with rigged(app) as rig:
         worker = await rig.worker("default")
