@@ -277,8 +277,11 @@ BEGIN
                                                  FOR KEY SHARE SKIP LOCKED) AS other ON true
                           WHERE other.job IS NULL);
     END IF;
+    -- Who joins a list from here on finds that a pass is leaving: see gate_places. An older snapshot cannot
+    -- tell who has joined before.
     v_gates := ARRAY(SELECT DISTINCT g FROM unnest(v_gates) AS g
-                      WHERE EXISTS (SELECT FROM windlass.list_from(g) AS s CROSS JOIN windlass.held h
+                      WHERE current_setting('transaction_isolation') <> 'read committed'
+                         OR EXISTS (SELECT FROM windlass.list_from(g) AS s CROSS JOIN windlass.held h
                                      WHERE h.gate = g AND h.turn >= s.turn OFFSET 0));
     IF v_gates <> '{}' AND p_call IS NOT NULL THEN
         PERFORM windlass.mark_gates_changed(v_gates, p_call);
