@@ -332,6 +332,8 @@ DECLARE
     v_task  text;
     v_text  text;
     v_limit bigint;
+    v_budget text := split_part(substr(p_gate, 8), '/', 1);  -- of budget:NAME/KEY
+    v_key   text := substr(p_gate, strpos(p_gate, '/') + 1);
     v_burst float8;
     v_shut  text[] := '{}';
     v_busy  text[] := '{}';  -- lanes that were waited for in vain
@@ -365,8 +367,7 @@ BEGIN
         v_shut := windlass.unserved_places();
     END IF;
     IF v_kind = 'budget' THEN
-        SELECT b.burst INTO v_burst FROM windlass.budget b
-         WHERE b.name = split_part(substr(p_gate, 8), '/', 1);
+        SELECT b.burst INTO v_burst FROM windlass.budget b WHERE b.name = v_budget;
     END IF;
     FOR h IN SELECT * FROM windlass.held x WHERE x.gate = p_gate AND x.turn >= v_from
               ORDER BY x.turn LOOP
@@ -379,10 +380,13 @@ BEGIN
             CONTINUE;
         END IF;
         IF v_kind = 'budget' THEN
-            -- The gate is budget:NAME/KEY.
-            v_limit := coalesce(v_limit, windlass.bucket_tokens(substr(p_gate, 8, strpos(p_gate, '/') - 8),
-                                                                substr(p_gate, strpos(p_gate, '/') + 1),
-                                                                h.need));
+            IF v_limit IS NULL THEN
+                v_limit := windlass.bucket_tokens(v_budget, v_key, h.need);
+                -- Else the claim would put it aside again, and so on for as long as somebody keeps the bucket.
+                IF v_limit >= v_taken + h.need AND NOT windlass.bucket_is_free(v_budget, v_key) THEN
+                    v_limit := 0;
+                END IF;
+            END IF;
         ELSIF v_task IS DISTINCT FROM h.task OR v_text IS DISTINCT FROM h.options::text THEN
             v_task := h.task;
             v_text := h.options::text;
@@ -562,7 +566,11 @@ BEGIN
         k.looked_at := windlass.now();
     END IF;
     admitted := windlass.admit_gates(v_gates || v_waiting, p_limit);
-    SELECT min(w.seconds) INTO next_in
+    -- Where there are tokens and still nobody could go, somebody may keep the bucket, for who knows how long.
+    SELECT min(CASE WHEN w.seconds <= 0.001
+                         AND NOT windlass.bucket_is_free(split_part(substr(b.g, 8), '/', 1),
+                                                         substr(b.g, strpos(b.g, '/') + 1))
+                    THEN 0.1 ELSE w.seconds END) INTO next_in
       FROM (SELECT DISTINCT g FROM unnest(v_gates) AS g WHERE g LIKE 'budget:%') AS b
      CROSS JOIN LATERAL (SELECT windlass.gate_wait(b.g) AS seconds) AS w WHERE w.seconds < 'Infinity';
     SELECT least(pg_snapshot_xmin(pg_current_snapshot()), c.xid) INTO k.noted
