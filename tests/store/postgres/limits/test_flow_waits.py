@@ -1,5 +1,5 @@
 """Claims that meet somebody who holds what they need: a lane is never kept for it, a probe never lost, and a
-limit that was set meanwhile counts [F1] [F3] [F7]."""
+limit that was set meanwhile counts [F1] [F3] [F7]. Buckets that somebody holds are in test_held_buckets."""
 
 import asyncio
 import json
@@ -85,39 +85,6 @@ async def test_the_probe_is_one_job_whatever_it_needs(base: Base) -> None:
     assert tasks(await claim(base, worker, needs)) == ["t"]
     assert await base.look.value("SELECT tokens FROM windlass.bucket WHERE budget = $1", name) == 3
     assert (await claim(base, worker, needs)).jobs == []
-
-
-async def test_who_takes_tokens_by_hand_does_not_keep_a_lane(base: Base) -> None:
-    """[F1] The claim that needs the same bucket takes nothing and is to be tried again; others go on."""
-    worker, name = await base.worker(), await budget(base)
-    for task in ("t", "plain"):
-        await base.look.enqueue(task)
-    (hand,) = await base.sessions(1)
-    await hand.begin()
-    await hand.run("SELECT windlass.take_tokens($1)", name)
-    needs = needs_of(t=[(name, 1)])
-    got = await claim(base, worker, needs)
-    assert (got.status, got.jobs) == ("busy", [])
-    assert await base.look.value("SELECT count(*) FROM windlass.held WHERE queue = $1", base.queue) == 0
-    lane = await base.lane(priority=1)
-    await base.look.enqueue("other", priority="high")
-    other = answer(lane, await base.look.row(CLAIM, lane, worker, 20, needs, False))
-    assert tasks(other) == ["other"]
-    await hand.rollback()
-    assert tasks(await claim(base, worker, needs)) == ["t", "plain"]
-
-
-async def test_a_new_bucket_that_is_not_committed_does_not_keep_a_lane(base: Base) -> None:
-    """[F1] Somebody takes the first tokens of a key in a transaction that lasts."""
-    worker, name = await base.worker(), await budget(base, key="k")
-    await base.look.enqueue("t", args='{"k": "new"}')
-    (hand,) = await base.sessions(1)
-    await hand.begin()
-    await hand.run("SELECT windlass.take_tokens($1, 1, 'new')", name)
-    needs = json.dumps({"t": [{"budget": name, "argument": "k"}]})
-    assert (await claim(base, worker, needs)).status == "busy"
-    await hand.commit()
-    assert tasks(await claim(base, worker, needs)) == ["t"]
 
 
 async def test_a_governors_bucket_that_is_held_does_not_keep_a_lane(base: Base) -> None:

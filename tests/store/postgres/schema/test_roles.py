@@ -143,14 +143,18 @@ async def test_a_producer_enqueues_in_every_way(alone: Base, role: MakeRole) -> 
 
 
 async def test_a_receipt_says_what_became_of_a_producers_job(alone: Base, role: MakeRole) -> None:
-    """[E1] Without a lane a job waits in deferred, due now, whatever its keys: enqueued, not held [rule 11].
-    So say all ways of adding it."""
+    """[E1] Without a lane a job waits in deferred, due now: enqueued, not held, but where it has a gate to
+    pass [rule 11]. So say all ways of adding it."""
     own = await alone.store(role("producer"))
     plain = NewJob(task="t", payload="{}", queue="unseen")
     fair = msgspec.structs.replace(plain, options=Options(fair_key="f"))
     once, again = (msgspec.structs.replace(fair, idempotency_key=key) for key in "oa")
     for jobs in ([plain], [fair], [plain, fair], [once], [plain, again]):
         assert {receipt.status for receipt in await own.enqueue(jobs)} == {"enqueued"}
+    keyed = msgspec.structs.replace(plain, options=Options(ordering_key="o"))
+    once, again = (msgspec.structs.replace(keyed, idempotency_key=f"k{key}") for key in "oa")
+    for jobs in ([keyed], [plain, keyed], [once], [plain, again]):
+        assert [receipt.status for receipt in await own.enqueue(jobs)] == ["enqueued", "held"][-len(jobs) :]
     await alone.lane("unseen")
     assert [receipt.status for receipt in await own.enqueue([plain])] == ["enqueued"]
     assert [receipt.status for receipt in await own.enqueue([fair])] == ["held"]

@@ -192,9 +192,6 @@ BEGIN
        FROM (VALUES ('windlass.claim_id'::regclass, (SELECT max(id) FROM windlass.claim)),
                     ('windlass.lane_id'::regclass, (SELECT max(id) FROM windlass.lane)),
                     ('windlass.seq_set_id'::regclass, (SELECT max(id) FROM windlass.seq_set)),
-                    ('windlass.held_turn'::regclass, greatest((SELECT max(turn) FROM windlass.held),
-                                                              (SELECT max(greatest(turn, run))
-                                                                 FROM windlass.pass))),
                     ('windlass.part_event_no'::regclass, (SELECT max(no) FROM windlass.part_event)),
                     ('windlass.after_due_id_seq'::regclass, (SELECT max(id) FROM windlass.after_due)),
                     ('windlass.signal_no'::regclass, greatest((SELECT max(no) FROM windlass.signal),
@@ -307,8 +304,8 @@ $$;
 -- ==== Numbers ====
 
 -- Moves the sequence of job ids outside lanes past all that were given out, where a loss may have set it back
--- [S3].
--- Callers: enqueue_one, enqueue_many, enqueue_mixed, import_rows, import_parent, adopt, adopt_copy.
+-- [S3], and the turns of waiting lists past those that are there.
+-- Callers: enqueue_one, enqueue_aside, enqueue_mixed, import_rows, import_parent, adopt, adopt_copy.
 -- May call: worker.
 -- Lock: advisory, -1 of the schema's lock space, released at once, since sequences are not transactional:
 -- nobody waits for a producer's transaction. p_highest: no id up to it is free; NULL: a producer asks, before
@@ -329,6 +326,11 @@ BEGIN
         IF p_highest IS NOT NULL OR v_last < v_from THEN
             PERFORM setval('windlass.job_id', s.high + windlass.skip_length(s.high), true)
                FROM (SELECT greatest(v_last, v_from) AS high) AS s;
+            -- Logical replication brings no sequences: a new turn must not be below those that were copied.
+            PERFORM setval('windlass.held_turn', s.high, true)
+               FROM (SELECT greatest((SELECT max(h.turn) FROM windlass.held h),
+                                     (SELECT max(greatest(p.turn, p.run)) FROM windlass.pass p)) AS high) AS s
+              WHERE s.high > coalesce(pg_sequence_last_value('windlass.held_turn'::regclass), 0);
         END IF;
     EXCEPTION WHEN query_canceled OR OTHERS THEN
         PERFORM pg_advisory_unlock(windlass.lock_space(), -1);  -- it is the session's, and would stay with it

@@ -86,15 +86,16 @@ END $$;
 -- Leases the next jobs of one lane to one worker, commits, and only then answers [rule 2].
 -- Callers: the store, outside of any transaction. May call: worker. Lock: the lane, then what claim_take
 -- takes, then the rows of buckets in their order; before the lane that of its queue, where that has a limit
--- (p_limited). If a bucket is locked for longer than p_wait ms, the claim rolls back, so that it does not
--- keep the lane, and answers 'busy'. A procedure, because a function could not commit: its jobs would be
--- given out under the caller's isolation level and its lane would stay locked for as long as the caller
--- leaves the answer unread. Waiting for the lock shares a lane evenly between workers; p_wait (ms) bounds it,
--- and then the answer is 'busy', not 'empty'. offered: when each attempt was offered, NULL where that is when
--- its job was enqueued. p_needs: which tokens the jobs of some tasks need (see claim_tokens). If every job of
--- a round had to be put aside, it tries a few more rounds, each in its own transaction, since others may be
--- behind them. steps: those of the jobs that have run before, see steps_of. status: those of claim_take, or
--- 'busy', 'full', 'slow', 'aside'; 'alone' are jobs, too.
+-- (p_limited). If that queue's bucket is locked for longer than p_wait ms, the claim rolls back, so that it
+-- does not keep the lane, and answers 'busy'; jobs that need tokens of such a bucket are put aside. A
+-- procedure, because a function could not commit: its jobs would be given out under the caller's isolation
+-- level and its lane would stay locked for as long as the caller leaves the answer unread. Waiting for the
+-- lock shares a lane evenly between workers; p_wait (ms) bounds it, and then the answer is 'busy', not
+-- 'empty'. offered: when each attempt was offered, NULL where that is when its job was enqueued. p_needs:
+-- which tokens the jobs of some tasks need (see claim_tokens). If every job of a round had to be put aside,
+-- it tries a few more rounds, each in its own transaction, since others may be behind them. steps: those of
+-- the jobs that have run before, see steps_of. status: those of claim_take, or 'busy', 'full', 'slow',
+-- 'aside'; 'alone' are jobs, too.
 CREATE OR REPLACE PROCEDURE windlass.claim(
     p_lane int, p_worker bigint, p_limit int, p_wait int,
     INOUT status text DEFAULT NULL, INOUT claim bigint DEFAULT NULL, INOUT seqs bigint[] DEFAULT NULL,

@@ -59,8 +59,7 @@ END $$;
 -- Callers: enqueue, the store and every producer adapter. May call: worker, producer. Lock: those of offer.
 -- p_judge: see enqueue_one. p_own: the call is a transaction of the store's own, so that jobs may take a pass
 -- right here (see enqueue_straight). Plain: no delay, no key that must be looked up. Those with a gate or a
--- fair key on their way go aside, the others into their lane. A queue without a lane takes the way over
--- deferred, due now [rule 11], and so does one on a server that was not adopted yet [S3].
+-- fair key on their way go aside, the others into their lane, if there is one: see enqueue_aside.
 CREATE OR REPLACE FUNCTION windlass.enqueue_many(
     p_queue text, p_priority smallint, p_tasks text[], p_payloads text[], p_options text[] DEFAULT NULL,
     p_judge boolean DEFAULT true, p_own boolean DEFAULT false)
@@ -125,29 +124,15 @@ BEGIN
         v_gated := EXISTS (SELECT FROM unnest(p_tasks, p_payloads, p_options) AS u (task, payload, options)
                             WHERE windlass.may_be_gated(coalesce(u.task, p_tasks[1]), u.options, v_limited));
     END IF;
-    IF v_gated THEN
-        v_ids := windlass.enqueue_gated(p_queue, p_priority, v_lane, p_tasks, p_payloads, p_options,
+    IF v_gated OR v_lane IS NULL THEN
+        v_ids := windlass.enqueue_aside(p_queue, p_priority, v_lane, p_tasks, p_payloads, p_options,
                                         v_limited, p_own);
-    ELSIF v_lane IS NOT NULL AND v_n = 1 THEN
+    ELSIF v_n = 1 THEN
         v_ids := ARRAY[v_lane::bigint << 44
                        | (windlass.offer(v_lane, v_n, p_tasks, p_payloads, p_options))[1]];
-    ELSIF v_lane IS NOT NULL THEN
+    ELSE
         SELECT array_agg(v_lane::bigint << 44 | s) INTO v_ids
           FROM unnest(windlass.offer(v_lane, v_n, p_tasks, p_payloads, p_options)) AS s;
-    ELSE
-        PERFORM windlass.check_name('queue', p_queue);
-        IF NOT EXISTS (SELECT FROM windlass.epoch_mark e
-                        WHERE e.place = 'windlass.epoch_mark'::regclass::oid::bigint) THEN
-            PERFORM windlass.skip_ids();
-        END IF;
-        WITH added AS (
-            INSERT INTO windlass.deferred (id, run_at, enqueued_at, queue, priority, task, payload, options)
-            SELECT nextval('windlass.job_id'), windlass.now(), windlass.now(), p_queue, p_priority,
-                   coalesce(u.task, p_tasks[1]), u.payload::json, u.options::json
-              FROM unnest(p_tasks, p_payloads, p_options) WITH ORDINALITY AS u (task, payload, options, i)
-             ORDER BY u.i
-            RETURNING id)
-        SELECT array_agg(id ORDER BY id) INTO v_ids FROM added;
     END IF;
     IF v_expires THEN
         PERFORM windlass.note_deadlines(v_ids, p_options);
@@ -155,11 +140,13 @@ BEGIN
     RETURN v_ids;
 END $$;
 
--- Adds jobs of which some have to pass a gate or wait for the turn of their fair key: those are held, the
--- others go into their lane. Returns their ids, in order.
+-- Adds jobs of which some go aside: who has to pass a gate joins its waiting list, whether or not there is a
+-- lane yet, since the order of a key is that of commits [F6]; who waits for the turn of its fair key joins
+-- the ring of its lane. The others go into that lane. A queue without one takes the way over deferred, due
+-- now [rule 11], and so does a queue on a server that was not adopted yet [S3]. Returns their ids, in order.
 -- Callers: enqueue_many, which has checked them. May call: worker. Lock: those of offer; those of
 -- enqueue_straight, where p_own: no producer waits for another's gate.
-CREATE OR REPLACE FUNCTION windlass.enqueue_gated(
+CREATE OR REPLACE FUNCTION windlass.enqueue_aside(
     p_queue text, p_priority smallint, p_lane int, p_tasks text[], p_payloads text[], p_options text[],
     p_limited text[], p_own boolean)
 RETURNS bigint[]
@@ -172,7 +159,15 @@ DECLARE
     v_ids   bigint[];
     v_seqs  bigint[];
 BEGIN
-    SELECT array_agg(x.gate ORDER BY x.i), array_agg(x.gate IS NOT NULL OR x.fair IS NOT NULL ORDER BY x.i)
+    IF p_lane IS NULL THEN
+        PERFORM windlass.check_name('queue', p_queue);
+        IF NOT EXISTS (SELECT FROM windlass.epoch_mark e
+                        WHERE e.place = 'windlass.epoch_mark'::regclass::oid::bigint) THEN
+            PERFORM windlass.skip_ids();
+        END IF;
+    END IF;
+    SELECT array_agg(x.gate ORDER BY x.i),
+           array_agg(x.gate IS NOT NULL OR x.fair IS NOT NULL AND p_lane IS NOT NULL ORDER BY x.i)
       INTO v_gates, v_aside
       FROM (SELECT u.i, u.options ->> 'fair_key' AS fair,
                    windlass.first_gate(p_queue, u.task, u.options, u.task = ANY (p_limited)) AS gate
@@ -180,7 +175,7 @@ BEGIN
                       FROM unnest(p_tasks, p_payloads, p_options) WITH ORDINALITY AS y (task, payload,
                               options, i)
                     OFFSET 0) AS u) AS x;
-    IF p_own THEN
+    IF p_own AND p_lane IS NOT NULL THEN
         v_in := windlass.enqueue_straight((SELECT windlass.place_of(l.queue, l.abilities)
                                              FROM windlass.lane l WHERE l.id = p_lane),
                                           p_tasks, p_options, v_gates, p_limited);
@@ -191,7 +186,7 @@ BEGIN
         PERFORM windlass.mark_gates_changed(ARRAY(SELECT DISTINCT u.gate
                                             FROM unnest(v_gates, v_aside) AS u (gate, aside) WHERE u.aside));
     END IF;
-    IF false = ANY (v_aside) THEN
+    IF p_lane IS NOT NULL AND false = ANY (v_aside) THEN
         SELECT windlass.offer(p_lane, count(*)::int, array_agg(coalesce(u.task, p_tasks[1]) ORDER BY u.i),
                               array_agg(u.payload ORDER BY u.i), array_agg(u.options ORDER BY u.i))
                                   INTO v_seqs
@@ -199,7 +194,7 @@ BEGIN
                   aside, i)
          WHERE NOT u.aside;
     END IF;
-    SELECT array_agg(CASE WHEN p.aside THEN nextval('windlass.job_id')
+    SELECT array_agg(CASE WHEN p.aside OR p_lane IS NULL THEN nextval('windlass.job_id')
                      ELSE p_lane::bigint << 44 | v_seqs[p.place] END ORDER BY p.i)
       INTO v_ids
       FROM (SELECT u.i, u.aside, count(*) FILTER (WHERE NOT u.aside) OVER (ORDER BY u.i) AS place
@@ -222,13 +217,20 @@ BEGIN
         SELECT u.gate, u.id, 1, nextval('windlass.held_turn'), v_now, v_now
           FROM unnest(v_ids, v_gates, v_in) AS u (id, gate, let) WHERE u.let;
     END IF;
+    IF p_lane IS NULL AND false = ANY (v_aside) THEN
+        INSERT INTO windlass.deferred (id, run_at, enqueued_at, queue, priority, task, payload, options)
+        SELECT u.id, v_now, v_now, p_queue, p_priority, coalesce(u.task, p_tasks[1]), u.payload::json,
+               u.options::json
+          FROM unnest(v_ids, p_tasks, p_payloads, p_options, v_aside) AS u (id, task, payload, options, aside)
+         WHERE NOT u.aside;
+    END IF;
     RETURN v_ids;
 END $$;
 
 -- Which of some new jobs may go straight to their lane, since the gate that they must pass has room and
 -- nobody waits there [F3]: by place. They have one gate only, of a concurrency key or of their task; the
 -- order of an ordering key is that of commits, which nobody knows yet [F6].
--- Callers: enqueue_gated, which gives them their passes, in a transaction that commits right after. May
+-- Callers: enqueue_aside, which gives them their passes, in a transaction that commits right after. May
 -- call: worker. Lock: the gates, up to 500, without waiting, as in admit_through.
 CREATE OR REPLACE FUNCTION windlass.enqueue_straight(
     p_place text, p_tasks text[], p_options text[], p_gates text[], p_limited text[]) RETURNS boolean[]
@@ -276,19 +278,15 @@ END $$;
 -- What became of jobs that enqueue_many has just added, in order (see Receipt): 'enqueued', or 'held' at a
 -- gate or for a turn.
 -- Callers: the store and the adapters, in the statement that adds them, where one has no place in its lane.
--- May call: worker, producer. Lock: none.
--- Such jobs of one call share a fate, so one of them is enough: they are held, or their queue has no lane yet
--- and all wait in deferred for it. The lowest id is one of them: the id of a job in a lane has the lane in
--- its upper bits.
+-- May call: worker, producer. Lock: none. The id of a job in a lane has the lane in its upper bits; one that
+-- is held has a row there, and one without may wait in deferred for its lane.
 CREATE OR REPLACE FUNCTION windlass.statuses_of(p_ids bigint[]) RETURNS text[]
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
 SET enable_bitmapscan = off SET jit = off AS $$
-DECLARE
-    v_low   bigint := (SELECT min(u.id) FROM unnest(p_ids) AS u (id));
-    v_aside text := CASE WHEN EXISTS (SELECT FROM windlass.held h WHERE h.id = v_low) THEN 'held'
-                         ELSE 'enqueued' END;
 BEGIN
-    RETURN ARRAY(SELECT CASE WHEN u.id >> 44 > 0 THEN 'enqueued' ELSE v_aside END
+    RETURN ARRAY(SELECT CASE WHEN u.id >> 44 = 0 AND EXISTS (SELECT FROM windlass.held h
+                                                              WHERE h.id = u.id OFFSET 0)
+                        THEN 'held' ELSE 'enqueued' END
                    FROM unnest(p_ids) WITH ORDINALITY AS u (id, i) ORDER BY u.i);
 END $$;
 
@@ -464,7 +462,8 @@ BEGIN
                            CASE WHEN m.gated THEN windlass.first_gate(u.queue, u.task, u.options::json,
                                                                       u.task = ANY (v_limited)) END
                                AS gate,
-                           CASE WHEN m.gated THEN u.options::json ->> 'fair_key' END AS fair
+                           CASE WHEN m.gated AND l.lane IS NOT NULL
+                                THEN u.options::json ->> 'fair_key' END AS fair
                       FROM unnest(p_ids, p_tasks, p_queues, p_priorities, p_options) WITH ORDINALITY
                         AS u (id, task, queue, priority, options, i)
                       JOIN (SELECT d.queue, d.priority, d.abilities,
@@ -476,8 +475,7 @@ BEGIN
                             OFFSET 0) AS l
                         ON l.queue = u.queue AND l.priority = u.priority
                        AND l.abilities = windlass.abilities_of(u.options::json)
-                     CROSS JOIN LATERAL (SELECT l.lane IS NOT NULL
-                                            AND windlass.may_be_gated(u.task, u.options,
+                     CROSS JOIN LATERAL (SELECT windlass.may_be_gated(u.task, u.options,
                                                                       v_limited) AS gated) AS m
                      ORDER BY u.i OFFSET 0) AS w) AS x;
     IF 'held' = ANY (statuses) THEN
@@ -503,7 +501,7 @@ BEGIN
             AS u (id, lane, task, payload, options, queue, priority, status, i)
          WHERE u.status = 'enqueued' GROUP BY u.lane
     LOOP
-        IF g.lane IS NULL THEN  -- the way over deferred, due now [rule 11]
+        IF g.lane IS NULL THEN  -- the way over deferred, as in enqueue_aside
             INSERT INTO windlass.deferred (id, run_at, enqueued_at, queue, priority, task, payload, options)
             SELECT u.id, v_now, v_now, u.queue, u.priority, u.task, u.payload::json, u.options::json
               FROM unnest(g.ids, g.queues, g.priorities, g.tasks, g.payloads, g.options)

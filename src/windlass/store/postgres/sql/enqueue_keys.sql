@@ -95,7 +95,7 @@ BEGIN
         INSERT INTO windlass.after_edge (job, on_job, fresh)
         SELECT enqueue_one.job, enqueue_one.job, false WHERE p_options::json ->> 'group_end' = 'true';
         status := coalesce(status, 'scheduled');
-    ELSIF v_run_at > v_now OR v_replaces IS NOT NULL OR v_lane IS NULL THEN
+    ELSIF v_run_at > v_now OR v_replaces IS NOT NULL OR v_lane IS NULL AND v_gate IS NULL THEN
         INSERT INTO windlass.deferred (id, run_at, enqueued_at, queue, priority, task, payload, options,
                                        replaces)
         VALUES (job, coalesce(v_run_at, v_now), v_now, p_queue, p_priority, p_task, p_payload::json,
@@ -120,8 +120,8 @@ END $$;
 -- ==== Checks ====
 
 -- Refuses a malformed task or queue name [E4].
--- Callers: change, enqueue_many, enqueue_mixed, enqueue_one, import_rows, declare_lane, check_settings,
--- throttle. May call: worker. Lock: none.
+-- Callers: change, enqueue_many, enqueue_aside, enqueue_mixed, enqueue_one, import_rows, declare_lane,
+-- check_settings, throttle. May call: worker. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.check_name(p_what text, p_name text) RETURNS void
 LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN

@@ -13,7 +13,7 @@ $$;
 
 -- What the lanes of a queue whose jobs need the same are called together: in wake-ups, and in the names of
 -- the waiting lists of jobs that nobody would run.
--- Callers: offer, offer_rows, admit_gate, admit_lists, enqueue_gated, hold_unserved, unserved_places. May
+-- Callers: offer, offer_rows, admit_gate, admit_lists, enqueue_aside, hold_unserved, unserved_places. May
 -- call: worker. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.place_of(p_queue text, p_abilities text) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$
@@ -137,7 +137,7 @@ END $$;
 
 -- Puts jobs at the back of a lane and returns their seqs, in order. New ready rows are written here, by
 -- offer_rows and by add_followers.
--- Callers: place_changed, enqueue_many, enqueue_one, enqueue_gated, enqueue_new, reoffer, offer_deferred,
+-- Callers: place_changed, enqueue_many, enqueue_one, enqueue_aside, enqueue_new, reoffer, offer_deferred,
 -- offer_one, offer_part_jobs, end_waiting, end_aside, adopt_lane, rotation_move. May call: worker. Lock: ROW
 -- EXCLUSIVE on ready and its partition. Order matters [rule 3]: the xid, then the lock on ready, then the
 -- numbers, all of them before the first insert. A hole in a claim belongs to a transaction that had its xid

@@ -370,8 +370,8 @@ END $$;
 
 -- Locks the row of a bucket as bucket_lock does, but waits for p_wait ms at most; false: it is still locked,
 -- for example by a transaction that takes tokens by hand.
--- Callers: claim_count, claim_tokens, claim_tokens_quickly, which hold a lane meanwhile. May call: worker.
--- Lock: that row, until the transaction ends.
+-- Callers: claim_count, claim_tokens, claim_tokens_quickly, which hold a lane meanwhile; bucket_is_free. May
+-- call: worker. Lock: that row, until the transaction ends.
 CREATE OR REPLACE FUNCTION windlass.bucket_try(p_budget text, p_key text, p_wait int) RETURNS boolean
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
@@ -389,6 +389,24 @@ BEGIN
     EXCEPTION WHEN lock_not_available THEN
         RETURN false;
     END;
+END $$;
+
+-- Whether a claim could take tokens of a bucket now: nobody keeps its row locked for long, nor, while its
+-- breaker is half-open, that of the budget.
+-- Callers: admit_gate, sweep_gates. May call: worker. Lock: those rows, let go at once.
+CREATE OR REPLACE FUNCTION windlass.bucket_is_free(p_budget text, p_key text) RETURNS boolean
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+DECLARE
+    v_free boolean;
+BEGIN
+    v_free := windlass.bucket_try(p_budget, p_key, 5);
+    PERFORM FROM windlass.budget x WHERE x.name = p_budget AND x.openings > 0 AND x.breaker > 0
+        FOR NO KEY UPDATE SKIP LOCKED;
+    v_free := v_free AND (FOUND OR NOT EXISTS (SELECT FROM windlass.budget x
+                                                WHERE x.name = p_budget AND x.openings > 0 AND x.breaker > 0));
+    RAISE lock_not_available;  -- so that the locks end with the subtransaction
+EXCEPTION WHEN lock_not_available THEN
+    RETURN v_free;
 END $$;
 
 -- Takes p_n tokens of a bucket, all or none; with NOT p_all, as many multiples of p_each as there are, up to

@@ -198,12 +198,14 @@ END $$;
 
 -- Takes the tokens that the jobs of a claim need, in the claim's transaction, and returns the jobs that got
 -- theirs [F1]. The others go to the waiting list of the bucket that lacks tokens. While anybody is in that
--- list, jobs from the lane queue up behind; those let out of the list (they hold its pass) come first.
--- p_needs: {task: [{"budget": ..., "n": ..., "argument": ..., "place": ...}, ...]}. `busy`: a bucket is
--- locked by another, so the caller must roll back.
--- Callers: claim, after claim_take. May call: worker. Lock: the rows of the buckets, in the order of budget
--- and key, each waited for p_wait ms at most, then those of half-open budgets, without waiting, until the
--- transaction ends; the caller holds the lane. Nobody who holds such a row waits for a lane.
+-- list, jobs from the lane queue up behind; those let out of the list (they hold its pass) come first. A
+-- bucket that another keeps locked has no tokens: so only those who need it wait for that transaction [S2].
+-- p_needs: {task: [{"budget": ..., "n": ..., "argument": ..., "place": ...}, ...]}. `busy`: a budget was
+-- drained or its breaker opened meanwhile, so the caller must roll back.
+-- Callers: claim, after claim_take. May call: worker. Lock: the rows of the buckets that have tokens to give,
+-- in the order of budget and key, one waited for p_wait ms at most and the others tried, then those of
+-- half-open budgets, without waiting, until the transaction ends; the caller holds the lane. Nobody who holds
+-- such a row waits for a lane.
 -- Tokens that were promised to jobs on their way from the waiting list to a claim are left for them. Nothing
 -- is taken before every job is judged, so that the probe of a half-open breaker is a job that leaves with the
 -- claim [F7].
@@ -227,6 +229,7 @@ DECLARE
     v_kept    int[] := '{}';
     v_used    int[] := '{}';
     v_waiting   boolean[] := '{}';
+    v_shut    text[] := '{}';  -- gates of buckets that are not asked
     v_probes  boolean[] := '{}';
     v_all     boolean := true;
     v_lacks   int;
@@ -245,11 +248,17 @@ BEGIN
     END IF;
     v_jobs := ARRAY(SELECT coalesce(u.id, p_lane::bigint << 44 | u.seq)
                       FROM unnest(seqs, ids) WITH ORDINALITY AS u (seq, id, i) ORDER BY u.i);
-    FOR b IN SELECT w.budget, w.key FROM unnest(v_wants) AS w GROUP BY w.budget, w.key
+    FOR b IN SELECT w.budget, w.key, 'budget:' || w.budget || '/' || w.key AS gate,
+                    array_agg(v_jobs[w.place]) AS jobs
+               FROM unnest(v_wants) AS w GROUP BY w.budget, w.key
               ORDER BY w.budget COLLATE "C", w.key COLLATE "C" LOOP
-        IF NOT windlass.bucket_try(b.budget, b.key, p_wait) THEN
-            busy := true;
-            RETURN;
+        IF EXISTS (SELECT FROM windlass.held h WHERE h.gate = b.gate)
+           AND NOT EXISTS (SELECT FROM windlass.pass p
+                            WHERE p.job = ANY (b.jobs) AND p.gate || '' = b.gate) THEN
+            v_shut := v_shut || b.gate;
+        ELSIF NOT windlass.bucket_try(b.budget, b.key, p_wait) THEN
+            v_shut := v_shut || b.gate;
+            p_wait := 1;
         END IF;
     END LOOP;
     v_now := windlass.unix_time();
@@ -261,17 +270,18 @@ BEGIN
         IF b.probe THEN
             PERFORM FROM windlass.budget x WHERE x.name = b.budget FOR NO KEY UPDATE SKIP LOCKED;
             IF NOT FOUND THEN
-                busy := true;
-                RETURN;
+                v_shut := v_shut || b.gate;
             END IF;
         END IF;
         v_budgets := v_budgets || b.budget;
         v_keys := v_keys || b.key;
         v_gates := v_gates || b.gate;
-        v_lefts := v_lefts || windlass.bucket_tokens(b.budget, b.key, 1000000000, v_now);
+        v_lefts := v_lefts || CASE WHEN b.gate = ANY (v_shut) THEN 0
+                                   ELSE windlass.bucket_tokens(b.budget, b.key, 1000000000, v_now) END;
         v_kept := v_kept || windlass.promised_tokens(b.gate, b.jobs);
         v_used := v_used || least(b.n, 2147483647)::int;
-        v_waiting := v_waiting || EXISTS (SELECT FROM windlass.held h WHERE h.gate = b.gate);
+        v_waiting := v_waiting || (b.gate = ANY (v_shut)
+                                   OR EXISTS (SELECT FROM windlass.held h WHERE h.gate = b.gate));
         v_probes := v_probes || b.probe;
         v_all := v_all AND NOT b.probe AND NOT v_waiting[cardinality(v_waiting)]
                  AND b.n <= v_lefts[cardinality(v_lefts)] - v_kept[cardinality(v_kept)];
@@ -324,9 +334,9 @@ BEGIN
 END $$;
 
 -- The fast path of claim_tokens: all jobs draw from buckets without a key and cost the same, no waiting list
--- is in use, and each bucket has enough for all of them. False: that is not so, and nothing was taken [F1]. A
--- half-open breaker has enough for one: its probe is one job, not a whole claim [F7]. NULL: a bucket is
--- locked by another, as in bucket_try. Callers: claim_tokens. May call: worker. Lock: the rows of the
+-- is in use, and each bucket has enough for all of them. False: that is not so, or another keeps one locked,
+-- and nothing was taken [F1]. A half-open breaker has enough for one: its probe is one job, not a whole claim
+-- [F7]. NULL: the caller must roll back. Callers: claim_tokens. May call: worker. Lock: the rows of the
 -- buckets, in the order of budgets, until the transaction ends. All are checked before any is taken from,
 -- since a probe cannot be given back.
 CREATE OR REPLACE FUNCTION windlass.claim_tokens_quickly(
@@ -354,7 +364,7 @@ BEGIN
     END LOOP;
     FOR k IN 1..cardinality(v_names) LOOP
         IF NOT windlass.bucket_try(v_names[k], '', p_wait) THEN
-            RETURN NULL;
+            RETURN false;
         END IF;
     END LOOP;
     v_now := windlass.unix_time();

@@ -4,7 +4,7 @@
 -- ==== The way of a job ====
 
 -- The first gate that a new job must pass; NULL: none. p_limited: whether a setting limits its task.
--- Callers: enqueue_gated, enqueue_new. May call: worker. Lock: none.
+-- Callers: enqueue_aside, enqueue_new. May call: worker. Lock: none.
 -- The same as next_gate for a job without a pass, but it reads no table.
 CREATE OR REPLACE FUNCTION windlass.first_gate(
     p_queue text, p_task text, p_options json, p_limited boolean) RETURNS text
@@ -96,7 +96,7 @@ $$;
 -- again, deferred, and it draws a new turn unless the same statement has drawn this one: the last draw is at
 -- COMMIT. windlass.drawing: that statement, and the first number it has drawn. windlass.keeps_turn: the jobs
 -- that are inserted now keep the turns that they have. It is on where a call of the store's own inserts them
--- right before it commits (enqueue_gated), and where a job that has had its turn comes back (put_back).
+-- right before it commits (enqueue_aside), and where a job that has had its turn comes back (put_back).
 CREATE OR REPLACE FUNCTION windlass.draw_turn() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
@@ -277,8 +277,11 @@ BEGIN
                                                  FOR KEY SHARE SKIP LOCKED) AS other ON true
                           WHERE other.job IS NULL);
     END IF;
+    -- Who joins a list from here on finds that a pass is leaving: see gate_places. An older snapshot cannot
+    -- tell who has joined before.
     v_gates := ARRAY(SELECT DISTINCT g FROM unnest(v_gates) AS g
-                      WHERE EXISTS (SELECT FROM windlass.list_from(g) AS s CROSS JOIN windlass.held h
+                      WHERE current_setting('transaction_isolation') <> 'read committed'
+                         OR EXISTS (SELECT FROM windlass.list_from(g) AS s CROSS JOIN windlass.held h
                                      WHERE h.gate = g AND h.turn >= s.turn OFFSET 0));
     IF v_gates <> '{}' AND p_call IS NOT NULL THEN
         PERFORM windlass.mark_gates_changed(v_gates, p_call);
@@ -395,7 +398,7 @@ END $$;
 -- Notes that something has changed at some gates, so that no admission is missed, and notifies the
 -- coordinator where one may be due. p_call NULL: only where no job waited before. Jobs that join a list with
 -- the note take their turns after it, or p_turn is the lowest of them: see list_from.
--- Callers: change, place_changed, enqueue_one, enqueue_gated, enqueue_new, offer_one, offer_part_jobs,
+-- Callers: change, place_changed, enqueue_one, enqueue_aside, enqueue_new, offer_one, offer_part_jobs,
 -- claim_aside (before they put jobs aside), drop_passes, put_back, finish, admit_freed, admit_gate,
 -- admit_unserved, set_task, set_queue, register, budget_change. May call: worker. Lock: none. It only adds
 -- rows.

@@ -165,7 +165,7 @@ BEGIN
     END IF;
     -- One more than may go is looked at: where that one has another limit, it might go as well.
     WITH list AS MATERIALIZED (
-        SELECT u.gate, u.since, h.most, h.most - p.taken AS room
+        SELECT u.gate, u.since, h.most, h.most - p.taken AS room, p.leaving
           FROM (SELECT g.gate, least(f.turn, z.low) AS since
                   FROM unnest(p_gates) AS g (gate)
                  CROSS JOIN LATERAL windlass.list_from(g.gate) AS f
@@ -179,7 +179,7 @@ BEGIN
               LEFT JOIN windlass.task_setting t ON t.name = x.task) AS h
          CROSS JOIN LATERAL windlass.gate_places(u.gate) AS p),
     head AS MATERIALIZED (
-        SELECT l.gate, l.room, f.*, l.most IS NULL OR f.differ OR l.room <= 0 AND v_shut <> '{}' AS slow
+        SELECT l.gate, l.room, l.leaving, f.*, l.most IS NULL OR f.differ OR l.room <= 0 AND v_shut <> '{}' AS slow
           FROM list l
          CROSS JOIN LATERAL (
             SELECT array_agg(x.id) AS ids, min(x.lane) AS low, max(x.lane) AS high,
@@ -193,10 +193,13 @@ BEGIN
                      LIMIT greatest(least(l.room, p_limit), 0) + 1) AS x
               LEFT JOIN windlass.task_setting t ON t.name = x.task) AS f)
     SELECT array_agg(i.id) AS ids, array_agg(d.gate) AS gates, min(d.low) AS low, max(d.high) AS high,
-           bool_or(d.onward) AS onward, ARRAY(SELECT s.gate FROM head s WHERE s.slow) AS slow
+           bool_or(d.onward) AS onward, ARRAY(SELECT s.gate FROM head s WHERE s.slow) AS slow,
+           ARRAY(SELECT s.gate FROM head s
+                  WHERE s.leaving AND NOT s.slow AND cardinality(s.ids) > s.room) AS again
       INTO j
       FROM head d CROSS JOIN LATERAL unnest(d.ids[:greatest(d.room, 0)]) AS i (id) WHERE NOT d.slow;
     rest := j.slow;
+    INSERT INTO windlass.changed_gate (gate) SELECT g FROM unnest(j.again) AS g;
     v_ids := j.ids;
     v_gates := j.gates;
     IF cardinality(v_ids) > p_limit THEN
@@ -329,6 +332,8 @@ DECLARE
     v_task  text;
     v_text  text;
     v_limit bigint;
+    v_budget text := split_part(substr(p_gate, 8), '/', 1);  -- of budget:NAME/KEY
+    v_key   text := substr(p_gate, strpos(p_gate, '/') + 1);
     v_burst float8;
     v_shut  text[] := '{}';
     v_busy  text[] := '{}';  -- lanes that were waited for in vain
@@ -337,6 +342,8 @@ DECLARE
     v_taken bigint;
     v_next  text;
     v_locked boolean := false;
+    v_full  boolean := false;
+    v_leaving boolean;
     v_turn  bigint;
     v_from  bigint;
     v_base  bigint := nextval('windlass.held_turn');
@@ -351,14 +358,16 @@ BEGIN
     IF v_kind = 'task' THEN
         PERFORM windlass.count_running(substr(p_gate, 6));
     END IF;
-    v_taken := CASE WHEN v_kind = 'budget' THEN windlass.promised_tokens(p_gate)
-                    ELSE windlass.places_taken(p_gate) END;
+    IF v_kind = 'budget' THEN
+        v_taken := windlass.promised_tokens(p_gate);
+    ELSE
+        SELECT p.taken, p.leaving INTO v_taken, v_leaving FROM windlass.gate_places(p_gate) AS p;
+    END IF;
     IF v_kind IN ('key', 'task') THEN
         v_shut := windlass.unserved_places();
     END IF;
     IF v_kind = 'budget' THEN
-        SELECT b.burst INTO v_burst FROM windlass.budget b
-         WHERE b.name = split_part(substr(p_gate, 8), '/', 1);
+        SELECT b.burst INTO v_burst FROM windlass.budget b WHERE b.name = v_budget;
     END IF;
     FOR h IN SELECT * FROM windlass.held x WHERE x.gate = p_gate AND x.turn >= v_from
               ORDER BY x.turn LOOP
@@ -371,10 +380,13 @@ BEGIN
             CONTINUE;
         END IF;
         IF v_kind = 'budget' THEN
-            -- The gate is budget:NAME/KEY.
-            v_limit := coalesce(v_limit, windlass.bucket_tokens(substr(p_gate, 8, strpos(p_gate, '/') - 8),
-                                                                substr(p_gate, strpos(p_gate, '/') + 1),
-                                                                h.need));
+            IF v_limit IS NULL THEN
+                v_limit := windlass.bucket_tokens(v_budget, v_key, h.need);
+                -- Else the claim would put it aside again, and so on for as long as somebody keeps the bucket.
+                IF v_limit >= v_taken + h.need AND NOT windlass.bucket_is_free(v_budget, v_key) THEN
+                    v_limit := 0;
+                END IF;
+            END IF;
         ELSIF v_task IS DISTINCT FROM h.task OR v_text IS DISTINCT FROM h.options::text THEN
             v_task := h.task;
             v_text := h.options::text;
@@ -394,7 +406,8 @@ BEGIN
         IF v_taken + h.need > v_limit AND v_shut <> '{}' THEN
             v_taken := v_taken - windlass.hold_unserved(p_gate, v_shut);
         END IF;
-        EXIT WHEN v_taken + h.need > v_limit;
+        v_full := v_taken + h.need > v_limit;
+        EXIT WHEN v_full;
         IF n >= p_limit THEN
             INSERT INTO windlass.changed_gate (gate) VALUES (p_gate);
             EXIT;
@@ -440,7 +453,7 @@ BEGIN
             outs := outs || h;
         END IF;
     END LOOP;
-    IF v_locked AND coalesce(v_taken < v_limit, true) THEN
+    IF v_locked AND coalesce(v_taken < v_limit, true) OR v_full AND v_leaving THEN
         INSERT INTO windlass.changed_gate (gate) VALUES (p_gate);
     END IF;
     IF v_kind IN ('order', 'key', 'task') AND (n > 0 OR v_noted.gates IS NOT NULL) THEN
@@ -553,7 +566,11 @@ BEGIN
         k.looked_at := windlass.now();
     END IF;
     admitted := windlass.admit_gates(v_gates || v_waiting, p_limit);
-    SELECT min(w.seconds) INTO next_in
+    -- Where there are tokens and still nobody could go, somebody may keep the bucket, for who knows how long.
+    SELECT min(CASE WHEN w.seconds <= 0.001
+                         AND NOT windlass.bucket_is_free(split_part(substr(b.g, 8), '/', 1),
+                                                         substr(b.g, strpos(b.g, '/') + 1))
+                    THEN 0.1 ELSE w.seconds END) INTO next_in
       FROM (SELECT DISTINCT g FROM unnest(v_gates) AS g WHERE g LIKE 'budget:%') AS b
      CROSS JOIN LATERAL (SELECT windlass.gate_wait(b.g) AS seconds) AS w WHERE w.seconds < 'Infinity';
     SELECT least(pg_snapshot_xmin(pg_current_snapshot()), c.xid) INTO k.noted

@@ -3,7 +3,7 @@
 -- exceeded whichever of them ends first, and how [F3] [F6].
 
 -- How many places of a gate are taken: one by each pass, but only one by all those of a run.
--- Callers: admit_gate, claim_gated, claim_called_back. May call: worker. Lock: none.
+-- Callers: claim_gated, claim_called_back. May call: worker. Lock: none.
 -- Its plan is cached, and fixed by the settings of those that call it.
 CREATE OR REPLACE FUNCTION windlass.places_taken(p_gate text) RETURNS bigint
 LANGUAGE plpgsql STABLE AS $$
@@ -11,15 +11,21 @@ BEGIN
     RETURN (SELECT p.taken FROM windlass.gate_places(p_gate) AS p);
 END $$;
 
--- The same, where it is asked of many gates at once.
--- Callers: places_taken, admit_lists, enqueue_straight. May call: worker. Lock: none. It is inlined.
-CREATE OR REPLACE FUNCTION windlass.gate_places(p_gate text) RETURNS TABLE (taken bigint)
+-- The places of a gate: how many are taken, as places_taken says; leaving: somebody is giving one up, in a
+-- transaction that may be open. Who does so may not see the job that joins the list meanwhile, so whoever
+-- finds no room for that job leaves a note.
+-- Callers: places_taken, admit_gate, admit_lists, enqueue_straight. May call: worker. Lock: none. It is
+-- inlined, so both are of one moment. Of a pass that was only locked, or removed in vain, xmax is older.
+CREATE OR REPLACE FUNCTION windlass.gate_places(p_gate text) RETURNS TABLE (taken bigint, leaving boolean)
 LANGUAGE sql STABLE AS $$
-    SELECT (SELECT count(DISTINCT p.run) FROM windlass.pass p
+    SELECT r.n + o.n, r.newest <= x.oldest OR o.newest <= x.oldest
+      FROM (SELECT count(DISTINCT p.run) AS n, min(age(p.xmax)) AS newest FROM windlass.pass p
              WHERE p.gate = p_gate
                AND p.run >= coalesce((SELECT s.run FROM windlass.list_start s WHERE s.gate = p_gate
-                                       ORDER BY s.no DESC LIMIT 1), 0))
-         + (SELECT count(*) FROM windlass.pass p WHERE p.gate = p_gate AND p.run IS NULL)
+                                       ORDER BY s.no DESC LIMIT 1), 0)) AS r
+     CROSS JOIN (SELECT count(*) AS n, min(age(p.xmax)) AS newest FROM windlass.pass p
+                  WHERE p.gate = p_gate AND p.run IS NULL) AS o
+     CROSS JOIN (SELECT age(pg_snapshot_xmin(pg_current_snapshot())::xid) AS oldest) AS x
 $$;
 
 -- ==== Making runs ====
