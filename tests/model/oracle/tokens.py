@@ -47,10 +47,7 @@ class Budget:
             new = Bucket.full(own.rate, own.burst, now)
             new = new if drain is None else new.after(drain)
             self.buckets[key] = new.capped(own.cap, own.cap_per, own.cap_zone)
-        if self.buckets[key].at > now + SLIP:
-            self.buckets[key] = self.buckets[key].refilled(
-                now
-            )  # the clock was set back: it grows from now on
+        self.buckets[key] = self.buckets[key].resumed(now)
         return self.buckets[key]
 
     def grants(self, key: str, n: int, now: float) -> bool:

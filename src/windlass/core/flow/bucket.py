@@ -99,6 +99,12 @@ class Bucket(msgspec.Struct, frozen=True):
             used_until, self.cap, self.per, self.zone,
         )  # fmt: skip
 
+    def resumed(self, now: float) -> Bucket:
+        """The bucket as it goes on from now, if the clock was set back since it was written; else itself.
+        Whoever asks it must keep that: a bucket that refuses is not written otherwise, and would stand still
+        until the clock has caught up."""
+        return self.refilled(now) if self.at - now > SLIP else self
+
     @property
     def left(self) -> float:
         """What it would grant but for a pause: its tokens, or what its cap leaves of them."""

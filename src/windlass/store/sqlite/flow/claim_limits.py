@@ -44,8 +44,10 @@ def bound(tx: Transaction, queues: Collection[str], left: dict[str, int]) -> dic
             left[name] = min(left[name], max(0, concurrency - int(running)))
         bucket = governors_bucket(governor, tx.now)
         if bucket is not None:
+            buckets[name] = bucket.resumed(tx.now)
+            if buckets[name] is not bucket:
+                _keep_started(tx, name, buckets[name])
             left[name] = min(left[name], int(bucket.available(tx.now)))
-            buckets[name] = bucket
     return buckets
 
 
@@ -59,7 +61,11 @@ def take_started(tx: Transaction, buckets: Mapping[str, Bucket], claims: Iterabl
     for name, n in taken.items():
         bucket = buckets[name].take(n, tx.now) if name in buckets else None
         if bucket is not None:
-            tx.run(_SQL["take_started"], (bucket.tokens, bucket.at, name))
+            _keep_started(tx, name, bucket)
+
+
+def _keep_started(tx: Transaction, queue: str, bucket: Bucket) -> None:
+    tx.run(_SQL["keep_started"], (bucket.tokens, bucket.at, queue))
 
 
 def enforce(

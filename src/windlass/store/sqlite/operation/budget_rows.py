@@ -12,7 +12,6 @@ from typing import Any, Final
 import apsw
 import msgspec
 
-from windlass.core.clock import SLIP
 from windlass.core.flow.breaker import Breaker
 from windlass.core.flow.bucket import Bucket
 from windlass.core.flow.governor import Governor, burst
@@ -97,10 +96,9 @@ class Budgets:
         at = budget.settings.name, key
         if at not in self._buckets:
             found = fetch(self._connection, _SQL["bucket"], at)
-            self._buckets[at] = budget.bucket(found[0] if found else None, self._now)
-            if self._buckets[at].at > self._now + SLIP:
-                # The clock was set back: it grows from now on, also where it grants nothing.
-                self.keep_bucket(budget, key, self._buckets[at].refilled(self._now))
+            self._buckets[at] = bucket = budget.bucket(found[0] if found else None, self._now)
+            if (resumed := bucket.resumed(self._now)) is not bucket:
+                self.keep_bucket(budget, key, resumed)
         return self._buckets[at]
 
     def keep_bucket(self, budget: Budget, key: str, bucket: Bucket) -> None:

@@ -213,7 +213,8 @@ BEGIN
     END IF;
     served := array_fill(false, ARRAY[cardinality(p_needs)]);
     block := 0;
-    k := windlass.bucket_lock(CASE WHEN position(':' IN p_budget) = 0 THEN p_budget END, left(p_key, 255));
+    k := windlass.bucket_lock(CASE WHEN position(':' IN p_budget) = 0 THEN p_budget END, left(p_key, 255),
+                             p_now);
     -- Read after the lock: set_budget holds all bucket rows until its new rate is visible.
     SELECT * INTO b FROM windlass.budget x WHERE x.name = k.budget;
     now := windlass.unix_time(p_now);
@@ -329,7 +330,7 @@ BEGIN
             RETURN;
         END IF;
     ELSE
-        k := windlass.bucket_lock(p_budget, left(p_key, 255));
+        k := windlass.bucket_lock(p_budget, left(p_key, 255), p_now);
         SELECT * INTO b FROM windlass.budget x WHERE x.name = p_budget;
         IF FOUND THEN
             v_now := windlass.unix_time(p_now);
@@ -352,7 +353,8 @@ END $$;
 -- call: worker. Lock: that row until the transaction ends. Who locks several takes them in the order of
 -- budget and key, and the row of a budget after those of its buckets. A new row starts full and with an old
 -- time, so that earlier drains apply to it as to any other.
-CREATE OR REPLACE FUNCTION windlass.bucket_lock(p_budget text, p_key text) RETURNS windlass.bucket
+CREATE OR REPLACE FUNCTION windlass.bucket_lock(
+    p_budget text, p_key text, p_now float8 DEFAULT NULL) RETURNS windlass.bucket
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     k windlass.bucket;
@@ -365,6 +367,10 @@ BEGIN
             ON CONFLICT DO NOTHING;
         EXIT WHEN NOT FOUND AND NOT EXISTS (SELECT FROM windlass.budget b WHERE b.name = p_budget);
     END LOOP;
+    IF k.at > windlass.unix_time(p_now) + 1 THEN
+        PERFORM windlass.bucket_resume(p_budget, p_key, p_now);
+        SELECT * INTO k FROM windlass.bucket x WHERE x.budget = p_budget AND x.key = p_key;
+    END IF;
     RETURN k;
 END $$;
 
@@ -376,9 +382,14 @@ CREATE OR REPLACE FUNCTION windlass.bucket_try(p_budget text, p_key text, p_wait
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     v_before text := current_setting('lock_timeout');
+    v_at     float8;
 BEGIN
-    PERFORM FROM windlass.bucket x WHERE x.budget = p_budget AND x.key = p_key FOR UPDATE SKIP LOCKED;
-    IF FOUND THEN
+    SELECT x.at INTO v_at FROM windlass.bucket x WHERE x.budget = p_budget AND x.key = p_key
+       FOR UPDATE SKIP LOCKED;
+    IF v_at > windlass.unix_time() + 1 THEN
+        PERFORM windlass.bucket_resume(p_budget, p_key);
+    END IF;
+    IF v_at IS NOT NULL THEN
         RETURN true;
     END IF;
     BEGIN
@@ -389,6 +400,29 @@ BEGIN
     EXCEPTION WHEN lock_not_available THEN
         RETURN false;
     END;
+END $$;
+
+-- Lets a bucket continue from now if the clock was set back since it was written [F1] [fault 31]. A bucket
+-- that refuses is not written otherwise: an empty one would stand still until the clock has caught up.
+-- Callers: bucket_lock, bucket_try, claim_room, admit_gate, clock_back. May call: worker. Lock: its row,
+-- without waiting, where the clock was set back.
+CREATE OR REPLACE FUNCTION windlass.bucket_resume(
+    p_budget text, p_key text, p_now float8 DEFAULT NULL) RETURNS void
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+DECLARE
+    v_now float8 := windlass.unix_time(p_now);
+BEGIN
+    IF EXISTS (SELECT FROM windlass.bucket x WHERE x.budget = p_budget AND x.key = p_key
+                  AND x.at > v_now + 1) THEN
+        PERFORM FROM windlass.bucket x WHERE x.budget = p_budget AND x.key = p_key FOR UPDATE SKIP LOCKED;
+        UPDATE windlass.bucket x
+           SET (tokens, at, paused_until, leased_until, whole_until, drains, used, used_until) =
+               (SELECT r.tokens, r.at, r.paused_until, r.leased_until, r.whole_until, r.drains, r.used,
+                       r.used_until
+                  FROM windlass.bucket_at(b, x, v_now) AS r)
+          FROM windlass.budget b
+         WHERE FOUND AND b.name = p_budget AND x.budget = p_budget AND x.key = p_key;
+    END IF;
 END $$;
 
 -- Takes p_n tokens of a bucket, all or none; with NOT p_all, as many multiples of p_each as there are, up to
@@ -410,7 +444,7 @@ DECLARE
     v_n   int;
     v_left float8;
 BEGIN
-    k := windlass.bucket_lock(p_budget, p_key);
+    k := windlass.bucket_lock(p_budget, p_key, p_now);
     -- Read after the lock: set_budget holds all bucket rows until its new rate is visible.
     SELECT * INTO b FROM windlass.budget x WHERE x.name = p_budget;
     IF NOT FOUND OR k.budget IS NULL THEN
@@ -458,7 +492,7 @@ DECLARE
     k     windlass.bucket;
     v_now float8;
 BEGIN
-    k := windlass.bucket_lock(p_budget, p_key);
+    k := windlass.bucket_lock(p_budget, p_key, p_now);
     SELECT * INTO b FROM windlass.budget x WHERE x.name = p_budget;
     IF FOUND AND k.budget IS NOT NULL THEN
         v_now := windlass.unix_time(p_now);
@@ -542,7 +576,7 @@ DECLARE
     v_now  float8;
     v_most float8;
 BEGIN
-    k := windlass.bucket_lock(p_budget, p_key);
+    k := windlass.bucket_lock(p_budget, p_key, p_now);
     SELECT * INTO b FROM windlass.budget x WHERE x.name = p_budget;
     IF NOT FOUND OR k.budget IS NULL THEN
         RETURN;

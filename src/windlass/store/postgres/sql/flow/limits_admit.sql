@@ -359,6 +359,8 @@ BEGIN
     IF v_kind = 'budget' THEN
         SELECT b.burst INTO v_burst FROM windlass.budget b
          WHERE b.name = split_part(substr(p_gate, 8), '/', 1);
+        PERFORM windlass.bucket_resume(split_part(substr(p_gate, 8), '/', 1),
+                                       substr(p_gate, strpos(p_gate, '/') + 1));
     END IF;
     FOR h IN SELECT * FROM windlass.held x WHERE x.gate = p_gate AND x.turn >= v_from
               ORDER BY x.turn LOOP
