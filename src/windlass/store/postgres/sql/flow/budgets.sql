@@ -176,8 +176,8 @@ END $$;
 
 -- The state of a budget's breaker at a moment: closed, open or half-open [F7]. The same as Breaker.state in
 -- windlass.core.
--- Callers: bucket_take, bucket_tokens, claim_tokens_at_once, gate_wait, lease_tokens, report_calls, the
--- store's readings. May call: worker, reader. Lock: none.
+-- Callers: bucket_ahead, bucket_take, bucket_tokens, claim_tokens_at_once, gate_wait, lease_tokens,
+-- report_calls, the store's readings. May call: worker, reader. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.breaker_state(b windlass.budget, p_now float8) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE WHEN b.openings = 0 OR b.breaker = 0 THEN 'closed'

@@ -376,7 +376,7 @@ BEGIN
             -- The gate is budget:NAME/KEY.
             v_limit := coalesce(v_limit, windlass.bucket_tokens(substr(p_gate, 8, strpos(p_gate, '/') - 8),
                                                                 substr(p_gate, strpos(p_gate, '/') + 1),
-                                                                h.need));
+                                                                h.need, NULL, true));
         ELSIF v_task IS DISTINCT FROM h.task OR v_text IS DISTINCT FROM h.options::text THEN
             v_task := h.task;
             v_text := h.options::text;
