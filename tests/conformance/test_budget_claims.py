@@ -1,7 +1,10 @@
 """Tokens taken by claims, and the lines of those who wait for them [F1]."""
 
+import time
+
 import pytest
 
+from tests.chaos.workers.flow_books import Allowance
 from tests.conformance.budget_kit import budget, claim, claimed_tasks, declare, grants, promote, taken
 from tests.conformance.kit import Rig, job
 from windlass.core.states import Kind, Priority, State
@@ -342,19 +345,67 @@ async def test_nobody_is_told_of_tokens_that_never_come(rig: Rig) -> None:
 
 
 async def test_claims_keep_to_the_rate(rig: Rig) -> None:
-    """[F1] A ledger of claims by two workers: never more than 10·t + 5."""
+    """[F1] A ledger of claims by two workers: never more than 10·t + 5, by when their tokens are there."""
     await declare(rig, burst=5, rate=10.0)
     start = await rig.store.now()
     await rig.add(*(["t"] * 40))
-    workers, count = [await rig.worker(), await rig.worker()], 0
+    workers = [await rig.worker(), await rig.worker()]
+    grants: list[float] = []
     for _ in range(6):
         for worker in workers:
             await rig.store.promote()
-            count += len(await claim(rig, worker))
-            elapsed = await rig.store.now() - start
-            assert count <= 10 * elapsed + 5
+            grants += await granted(rig, worker)
+            for count, at in enumerate(sorted(grants), 1):
+                assert count <= 10 * (at - start) + 5
         await rig.clock.advance(0.3)
-    assert count >= 15
+    assert len(grants) >= 15
+
+
+async def granted(rig: Rig, worker: int) -> list[float]:
+    """When the tokens of the jobs are there that it claims now, at the latest."""
+    real = time.monotonic()
+    jobs = await claim(rig, worker)
+    now = await rig.store.now()
+    return [now + max(0.0, job.starts_at - real) for job in jobs]
+
+
+async def test_a_small_burst_is_used_up(rig: Rig) -> None:
+    """[F1] Though it takes a while until a job is let out and claimed: those are claimed before their tokens
+    come. By when they have come, no window has more than 100·t + 1."""
+    await declare(rig, burst=1, rate=100.0)
+    await rig.add(*(["t"] * 400))
+    worker, grants, expected, late = await rig.worker(), [], 0.0, 0.0
+    before = await rig.store.now()
+    for _ in range(40):
+        await rig.store.promote()
+        await rig.clock.advance(0.01)
+        asked, began = await rig.store.now(), time.monotonic()
+        grants += await granted(rig, worker)
+        late = max(late, await rig.store.now() - asked + time.monotonic() - began)
+        await rig.clock.advance(0.01)
+        now = await rig.store.now()
+        expected, before = expected + 100 * min(now - before, 0.05), now
+    assert Allowance(100.0, 1).excess(grants, late) <= 0.01
+    assert len(grants) >= 0.8 * expected
+
+
+async def test_who_takes_by_hand_gets_some_beside_a_backlog(rig: Rig) -> None:
+    """[F1] Claims that book what is to come would always be first."""
+    await declare(rig, burst=1, rate=10.0)
+    await rig.add(*(["t"] * 50))
+    worker = await rig.worker()
+    for _ in range(5):
+        await rig.store.promote()
+        await claim(rig, worker)
+        answer = await rig.store.take("b", 1)
+        if answer.granted:
+            break
+        await rig.clock.advance(answer.wait)
+        await rig.store.promote()
+        if (await rig.store.take("b", 1)).granted:
+            break
+    else:
+        pytest.fail("it never got a token")
 
 
 async def test_waiting_for_tokens_survives_rotation(rig: Rig) -> None:

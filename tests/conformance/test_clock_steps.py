@@ -7,6 +7,7 @@ from tests.conformance.budget_kit import budget, claim, declare, grants, promote
 from tests.conformance.kit import POLICY, Rig, failure
 from windlass.cluster.schedules import fire_due
 from windlass.core import cron
+from windlass.core.flow.governor import Governor
 from windlass.core.states import Kind, State
 from windlass.errors import TermLost
 from windlass.store.records import NewSchedule
@@ -25,6 +26,52 @@ async def test_a_budget_goes_on_from_now(rig: Rig) -> None:
     assert not await taken(rig)
     await rig.clock.advance(10)
     assert 5 <= await grants(rig) <= 6
+
+
+async def test_a_budget_goes_on_though_nobody_promotes(rig: Rig) -> None:
+    """[F1] [fault 31] An empty bucket that refused was not written, and stood still for the hour. It grants
+    what has grown since somebody first asked, and never more."""
+    await declare(rig, burst=10, rate=0.1)
+    for key in ("taken", "leased"):
+        assert await taken(rig, 10, key)
+    await rig.clock.advance(-HOUR)
+    counts = {"taken": 0, "leased": 0}
+    for minute in range(10):
+        counts["taken"] += await grants(rig, "taken")
+        while any((await rig.store.lease("b", [1], "leased")).served):
+            counts["leased"] += 1
+        assert max(counts.values()) <= 6 * minute + 1
+        await rig.clock.advance(60)
+    assert min(counts.values()) >= 53
+
+
+async def test_jobs_find_their_tokens_though_nobody_has_promoted(rig: Rig) -> None:
+    """[F1] [fault 31] Those who wait for a bucket that was written after the last promotion."""
+    worker = await rig.worker()
+    await declare(rig, burst=1, rate=0.1)
+    await rig.clock.advance(HOUR)
+    assert await taken(rig)
+    await rig.clock.advance(-HOUR)
+    await rig.add("t")
+    assert await claim(rig, worker) == []
+    await promote(rig)
+    await rig.clock.advance(11)
+    await promote(rig)
+    assert len(await claim(rig, worker)) == 1
+
+
+async def test_a_governed_queue_goes_on_though_nobody_governs(rig: Rig) -> None:
+    """[F2] [fault 31] Its tokens were used up when the clock was set back."""
+    worker = await rig.worker()
+    await rig.store.set_queue("default", {"governor": True, "rate_min": 0.1, "rate_max": 0.1})
+    await rig.store.govern(await rig.lead(1), "default", Governor(rate=0.1))
+    await rig.add("t", "t", "t")
+    await rig.clock.advance(11)
+    assert len(await rig.claim(worker)) == 1
+    await rig.clock.advance(-HOUR)
+    assert await rig.claim(worker) == []
+    await rig.clock.advance(11)
+    assert len(await rig.claim(worker)) == 1
 
 
 @pytest.mark.parametrize("key", [None, ""])

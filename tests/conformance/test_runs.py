@@ -132,12 +132,32 @@ async def test_c8_a_suspect_is_of_no_run(rig: Rig) -> None:
     ids, run = await begin_run(rig, lost, ordering_key="k")
     assert len(run) == 4
     await rig.die(lost)
-    handed: list[ClaimedJob] = []
-    for id in ids[1:5]:
-        (suspect,) = await take(rig, worker)
-        assert (suspect.id, suspect.deaths, suspect.run) == (id, 1, 0)
-        handed = await hand_over(rig, worker, [suspect])
-    assert [job.id for job in handed] == [ids[5]]
+    (suspect,) = await take(rig, worker)
+    assert (suspect.id, suspect.deaths, suspect.run) == (ids[1], 1, 0)
+    handed = await hand_over(rig, worker, [suspect])
+    assert [(job.id, job.deaths) for job in handed] == [(id, 0) for id in ids[2:]]
+
+
+@pytest.mark.parametrize("key", KEYS)
+async def test_c8_those_that_did_not_begin_are_charged_nothing(rig: Rig, key: dict[str, Any]) -> None:
+    """[C8] A death goes to the first of a run that has not ended, which can have begun. The others waited for
+    it; three deaths would have made them poison."""
+    ids, run = await begin_run(rig, gone := await rig.worker(), **key)
+    await rig.finish(gone, run[0])
+    assert (await rig.die(gone)).dead == 0
+    deaths = {id: (await rig.look(id)).deaths for id in ids[2:]}
+    assert deaths == {id: int(id == ids[2]) for id in ids[2:]}
+
+
+async def test_c8_each_run_has_one_that_may_have_begun(rig: Rig) -> None:
+    """[C8] [F3] Two of a key may run: two are charged. So is a job that was claimed on its own."""
+    gone = await rig.worker()
+    ids, run = await begin_run(rig, gone, 12, concurrency_key="k", key_limit=2)
+    (alone,) = await rig.add("t")
+    await rig.run(gone, alone)
+    await rig.die(gone)
+    charged = {id for id in [*ids[2:], alone] if (await rig.look(id)).deaths}
+    assert charged == {alone} | {min(job.id for job in run if job.run == each.run) for each in run}
 
 
 @pytest.mark.parametrize("change", [{"concurrency": 5}, {"governor": True}])

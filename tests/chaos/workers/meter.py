@@ -2,7 +2,8 @@
 
 A start is seen a moment after its grant: the claim has to be answered, and the worker starts what it holds.
 How long that was is measured, against the time of the claim as the store has it, and bounded (LATE). The same
-check is made on those times, where nothing is late but the clock's reading within a claim (WITHIN).
+check is made on those times, where nothing is late but the clock's reading within a claim (WITHIN), and some
+are early: those of jobs that were claimed before their tokens were there (AHEAD).
 """
 
 import asyncio
@@ -16,13 +17,15 @@ from tests.chaos.workers.flow_jobs import BUDGET
 from tests.chaos.workers.jobs import Entry
 from tests.chaos.workers.kit import Scene
 from windlass import Windlass
+from windlass.core.flow.bucket import AHEAD
 from windlass.store.records import JobRecord
 
 LATE = 3.0
 """Seconds from a grant to the start it is for, at the most, on a busy machine."""
 
 WITHIN = 0.1
-"""Seconds between the time of a claim and that of the bucket it draws from: one waits for the other's row."""
+"""Seconds between the time of a claim and that of the bucket it draws from, as one waits for the other's row;
+and from there to the answer to whoever takes by hand."""
 
 USED = 0.4
 """The share of its tokens that the cluster should get out of a budget, kills and all."""
@@ -61,7 +64,7 @@ class Meter:
         """Change the rate live."""
         began = time.monotonic()
         await self.scene.store.set_budget(BUDGET, {"rate": rate})
-        self.allowance.changed(began, time.monotonic(), rate)
+        self.allowance.changed(began, time.monotonic() + AHEAD, rate)  # what was booked before stays
 
     async def check(self, jobs: Sequence[int], figure: Figure, used: float = USED) -> None:
         """No window holds more than it may, by what started of these jobs and by what was claimed; and `used`
@@ -74,7 +77,7 @@ class Meter:
         seen = [entry.at for entry in starts] + self.by_hand
         by_start = self.allowance.excess(seen, late)
         claimed = [record.claimed_at - self._ahead for record in records.values() if record.claimed_at]
-        by_claim = self.allowance.excess(claimed + self.by_hand, WITHIN)
+        by_claim = self.allowance.excess(claimed + self.by_hand, 2 * WITHIN + AHEAD)
         figure("tokens granted", len(seen))
         figure("of them by hand", len(self.by_hand))
         figure("the worst window of starts, tokens beyond what it may hold", by_start)

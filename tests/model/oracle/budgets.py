@@ -57,6 +57,7 @@ class Budgets(Base):
         if known is None:
             return Taken(False, UNKNOWN_WAIT)
         if not known.grants(key, n, now):
+            known.buckets[key] = known.bucket(key, now).refused(n, now)
             return Taken(False, known.wait(key, n, now))
         known.take(key, n, now)
         return Taken(True)

@@ -87,6 +87,8 @@ class Job:
     """Its places in lines for tokens, which it keeps until it has had them."""
     let_out_at: float = 0.0
     """When it last came to its lane from a gate: tokens are kept for it for a while from then on [F1]."""
+    starts_at: float = 0.0
+    """When the tokens of its last claim are there."""
     run: int = 0
     """The run of its key that it was handed over with; 0: none."""
     run_gate: str = ""

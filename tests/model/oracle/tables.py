@@ -153,6 +153,7 @@ class Tables:
             return None
         if queue not in self.paces:
             self.paces[queue] = Pace.first(known, now)
+        self.paces[queue].bucket = self.paces[queue].bucket.resumed(now)
         return self.paces[queue]
 
     def free(self, queue: str, now: float) -> float:

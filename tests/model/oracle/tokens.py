@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -15,7 +16,7 @@ from tests.model.oracle.gates import enter, is_budget, leave_slots, wait_at
 from tests.model.oracle.job import Job
 from windlass.core.clock import SLIP
 from windlass.core.flow.breaker import Breaker
-from windlass.core.flow.bucket import PROMISED_FOR, Bucket
+from windlass.core.flow.bucket import AHEAD, PROMISED_FOR, Bucket
 from windlass.core.flow.gates import budget_gate, over_gate
 from windlass.store.budgets import bucket_key, tokens_of
 from windlass.store.fields import NewBudget
@@ -47,10 +48,7 @@ class Budget:
             new = Bucket.full(own.rate, own.burst, now)
             new = new if drain is None else new.after(drain)
             self.buckets[key] = new.capped(own.cap, own.cap_per, own.cap_zone)
-        if self.buckets[key].at > now + SLIP:
-            self.buckets[key] = self.buckets[key].refilled(
-                now
-            )  # the clock was set back: it grows from now on
+        self.buckets[key] = self.buckets[key].resumed(now)
         return self.buckets[key]
 
     def grants(self, key: str, n: int, now: float) -> bool:
@@ -58,19 +56,26 @@ class Budget:
         probe may need more than one."""
         return self.breaker.allows(now) != 0 and self.bucket(key, now).take(n, now) is not None
 
+    def soon(self, key: str, n: int, now: float, reserved: int = 0) -> float:
+        """Seconds until a claim has so much beside what is reserved; inf where it cannot book that. Unless
+        the breaker is closed it must be there."""
+        if self.breaker.allows(now) is not None:
+            return 0.0 if self.grants(key, n + reserved, now) else math.inf
+        return self.bucket(key, now).soon(n, now, reserved)
+
     def take(self, key: str, n: int, now: float) -> None:
-        """Take what it grants."""
-        left = self.bucket(key, now).take(n, now)
-        assert left is not None, "ask first"
-        self.buckets[key], self.breaker = left, self.breaker.granted(now)
+        """Take what it grants, or will soon."""
+        self.buckets[key], self.breaker = self.bucket(key, now).book(n, now), self.breaker.granted(now)
 
     def settle(self, key: str, more: int, now: float, age: float) -> None:
         """Correct a bucket by what was really used."""
         self.buckets[key] = self.bucket(key, now).settled(more, now, age)
 
-    def wait(self, key: str, n: float, now: float, promised: float = 0.0) -> float:
-        """Seconds until it may grant so much beside what was promised; inf where it never will."""
-        return max(self.bucket(key, now).wait(n, now, promised), self.breaker.left(now))
+    def wait(self, key: str, n: float, now: float, promised: float = 0.0, ahead: float = 0.0) -> float:
+        """Seconds until it may grant so much beside what was promised, or a claim may book it; inf where it
+        never will."""
+        ahead = ahead if self.breaker.allows(now) is None else 0.0
+        return max(self.bucket(key, now).wait(n, now, promised, ahead), self.breaker.left(now))
 
     def change(self, settings: NewBudget, now: float) -> None:
         """Take other settings from now on; what has grown so far counts by the old ones."""
@@ -115,12 +120,15 @@ def take_for(tables: Tables, job: Job, needs: Sequence[Need], now: float) -> boo
     """Take the tokens of a job that is to be claimed, all or none. Where some are not there, or others stand
     in line for them, it goes to the end of that line."""
     wanted = _wanted(job, needs)
+    waits = [0.0]
     for (name, key), n in wanted.items():
-        if not _can_take(tables, job, name, key, n, now):
+        waits.append(_soon(tables, job, name, key, n, now))
+        if waits[-1] == math.inf:
             _line_up(tables, job, budget_gate(name, key), n, now)
             return False
     for (name, key), n in wanted.items():
         tables.budgets[name].take(key, n, now)
+    job.starts_at = time.monotonic() + max(waits) if max(waits) else 0.0
     spend(tables, job)
     return True
 
@@ -137,16 +145,16 @@ def _wanted(job: Job, needs: Sequence[Need]) -> dict[tuple[str, str], int]:
     return dict(sorted(wanted.items()))
 
 
-def _can_take(tables: Tables, job: Job, name: str, key: str, n: int, now: float) -> bool:
-    """Whether a job finds its tokens: those who were let out of the line come first, then those who stand in
-    it, then everybody else."""
+def _soon(tables: Tables, job: Job, name: str, key: str, n: int, now: float) -> float:
+    """Seconds until a job has its tokens, inf where it does not get them. Those who were let out of the line
+    come first, then those who stand in it, then everybody else."""
     gate, budget = budget_gate(name, key), tables.budgets.get(name)
     if budget is None:
-        return False
+        return math.inf
     if gate in job.passes:
-        return budget.grants(key, n, now)
+        return budget.soon(key, n, now)
     known = tables.gateways.get(gate)
-    return (known is None or not known.line) and _has_room(tables, budget, gate, n, now)
+    return math.inf if known is not None and known.line else _soon_free(tables, budget, gate, n, now)
 
 
 def _line_up(tables: Tables, job: Job, gate: str, n: int, now: float) -> None:
@@ -178,7 +186,7 @@ def let_out(tables: Tables, limit: int, now: float) -> tuple[int, float | None]:
         left = 0  # tokens of those who wait for a slot now, which are for others: one at a time is let out
         while known is not None and line and limit > 0:
             job = line[0]
-            if not _has_room(tables, known, name, job.needs, now, left):
+            if _soon_free(tables, known, name, job.needs, now, left) == math.inf:
                 break
             job.passes[name] = job.needs
             tables.gate(name).passes.add(job)
@@ -219,21 +227,21 @@ def _wait(tables: Tables, budget: Budget, gate: str, now: float, left: int) -> f
     """Seconds until the first of a line may find its tokens, or those that were kept for another."""
     (_, _, key), need = gate.partition("/"), tables.gate(gate).line[0].needs
     promised = _promised(tables, gate, now)
-    wait = budget.wait(key, need, now, sum(job.passes[gate] for job in promised) + left)
+    wait = budget.wait(key, need, now, sum(job.passes[gate] for job in promised) + left, AHEAD)
     if _has_probe(tables, budget, gate, now, left):
         wait = math.inf  # the probe comes first, and nobody knows when
     if not promised:
         return wait
     kept = min(job.let_out_at for job in promised) + PROMISED_FOR - now
-    return min(wait, max(budget.wait(key, need, now, left), kept))
+    return min(wait, max(budget.wait(key, need, now, left, AHEAD), kept))
 
 
-def _has_room(tables: Tables, budget: Budget, gate: str, n: int, now: float, left: int = 0) -> bool:
-    """Whether there are so many tokens that were promised to nobody."""
+def _soon_free(tables: Tables, budget: Budget, gate: str, n: int, now: float, left: int = 0) -> float:
+    """Seconds until there are so many tokens that were promised to nobody."""
     if _has_probe(tables, budget, gate, now, left):
-        return False
+        return math.inf
     _, _, key = gate.partition("/")
-    return budget.grants(key, n + _reserved(tables, gate, now) + left, now)
+    return budget.soon(key, n, now, _reserved(tables, gate, now) + left)
 
 
 def _has_probe(tables: Tables, budget: Budget, gate: str, now: float, left: int = 0) -> bool:

@@ -92,12 +92,16 @@ class Workers(Base):
             return None
         known.alive = False
         now = self._clock()
-        return Rescued(**Counter(self._rescue(job, policy, now) for job in list(known.running)))
+        # Of a run of a key only the first can have begun.
+        firsts = {job.run or -job.id: job for job in reversed(known.running)}
+        began = {job.id for job in firsts.values()}
+        held = list(known.running)
+        return Rescued(**Counter(self._rescue(job, policy, now, began=job.id in began) for job in held))
 
-    def _rescue(self, job: Job, policy: DeathPolicy, now: float) -> str:
-        if job.cancel_requested:
+    def _rescue(self, job: Job, policy: DeathPolicy, now: float, *, began: bool) -> str:
+        if job.cancel_requested or not began:
             self._tables.put_back(job, now)
-            return "cancelled"
+            return "cancelled" if job.cancel_requested else "offered"
         job.deaths += 1
         delay = policy.delay(job.deaths)
         if delay is None:

@@ -25,7 +25,7 @@ DO $$
 DECLARE s text; c bigint; q bigint[]; t text[]; a smallint[]; f float8[];
 BEGIN
     FOR i IN 1..{n} LOOP
-        CALL windlass.claim({lane}, {worker}, 1, 100, s, c, q, q, t, t, t, a, a, f, f, s);
+        CALL windlass.claim({lane}, {worker}, 1, 100, s, c, q, q, t, t, t, a, a, f, f, s, s);
     END LOOP;
 END $$
 """

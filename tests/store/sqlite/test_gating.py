@@ -12,6 +12,7 @@ from tests.conformance.kit import HandClock
 from tests.store.sqlite.invariants import check
 from tests.store.sqlite.kit import foreign, job, opened
 from tests.store.sqlite.test_families import Crowd
+from windlass.core.flow.bucket import AHEAD
 from windlass.core.states import Priority
 from windlass.store.fields import NewBudget
 from windlass.store.records import Need, Needs, Outcome, WorkerInfo
@@ -236,7 +237,7 @@ async def test_promotion_tells_when_there_will_be_tokens(tmp_path: Path) -> None
         await store.declare_budget(NewBudget(name="b", rate=0.1, burst=1, breaker=1, breaker_pause=60.0))
         await store.enqueue([job("paid") for _ in range(3)])
         assert len(await store.claim(1, ["default"], 10, needs)) == 1
-        assert (await store.promote()).next_in == pytest.approx(10, abs=0.1)
+        assert (await store.promote()).next_in == pytest.approx(10 - AHEAD, abs=0.1)
         await clock.advance(10)
         promoted = await store.promote()
         assert promoted.admitted == 1

@@ -9,6 +9,9 @@ A process that takes tokens often leases a block of them, and hands them out wit
 seconds. The bound counts when a token is handed out, so while blocks are out the bucket holds less by what it
 grows by in that time: tokens handed out in t seconds were taken in t + held_for, which is
 rate·(t + held_for) + (burst - rate·held_for) at most. ADR 54 has the whole argument.
+
+A claim may book tokens that come within `AHEAD` seconds: its job starts when they are there. The bucket goes
+below zero and grants nobody else any until then, so it grants what it would have granted at that time.
 """
 
 from __future__ import annotations
@@ -36,6 +39,12 @@ HELD_FOR: Final = 0.05
 breaker noticed by who holds one."""
 
 
+AHEAD: Final = 0.1
+"""Seconds that a job may be claimed before its tokens are there: about three times as long as it takes to let
+one out of a waiting list, claim it and start it. So late does it notice a drain, a change or an open
+breaker."""
+
+
 class Bucket(msgspec.Struct, frozen=True):
     """How many tokens there are, and how they grow."""
 
@@ -50,7 +59,8 @@ class Bucket(msgspec.Struct, frozen=True):
     leased_until: float = 0.0
     """Blocks of its tokens are out until then, so it holds no more than `ceiling`."""
     whole_until: float = 0.0
-    """No more of them before this: somebody waits for more than `ceiling`."""
+    """No more of them before this, and no bookings: somebody by hand waits for more than `ceiling`, or went
+    without while tokens were booked."""
     used: float = 0.0
     """What was taken in this period, less what came back."""
     used_until: float = 0.0
@@ -99,6 +109,12 @@ class Bucket(msgspec.Struct, frozen=True):
             used_until, self.cap, self.per, self.zone,
         )  # fmt: skip
 
+    def resumed(self, now: float) -> Bucket:
+        """The bucket as it goes on from now, if the clock was set back since it was written; else itself.
+        Whoever asks it must keep that: a bucket that refuses is not written otherwise, and would stand still
+        until the clock has caught up."""
+        return self.refilled(now) if self.at - now > SLIP else self
+
     @property
     def left(self) -> float:
         """What it would grant but for a pause: its tokens, or what its cap leaves of them."""
@@ -116,6 +132,34 @@ class Bucket(msgspec.Struct, frozen=True):
             return None
         return msgspec.structs.replace(ready, tokens=ready.tokens - n, used=ready.used + n)
 
+    def soon(self, n: float, now: float, reserved: float = 0.0) -> float:
+        """Seconds until a claim has n tokens beside those reserved for others; inf where it cannot book them
+        now. A cap and a pause end at a time of their own, and while blocks are out it never holds its burst,
+        so nothing is booked then."""
+        ready, total = self.refilled(now), n + reserved
+        if now < ready.paused_until or (ready.cap is not None and ready.used + total > ready.cap):
+            return math.inf
+        if ready.tokens >= total:
+            return 0.0
+        if n > ready.burst or ready.rate <= 0 or now < max(ready.leased_until, ready.whole_until):
+            return math.inf
+        wait = (total - ready.tokens) / ready.rate + ready.at - now
+        return wait if wait <= AHEAD else math.inf
+
+    def book(self, n: float, now: float) -> Bucket:
+        """The bucket without n tokens of which `soon` has said when they are there."""
+        ready = self.refilled(now)
+        return msgspec.structs.replace(ready, tokens=ready.tokens - n, used=ready.used + n)
+
+    def refused(self, n: float, now: float) -> Bucket:
+        """The bucket after n tokens were refused by hand. Where they were booked by claims, these book none
+        until whoever asked has asked again: else they would always come first."""
+        ready = self.refilled(now)
+        if ready.tokens >= 0 or n > ready.burst or ready.rate <= 0:
+            return self
+        whole_until = max(ready.whole_until, now + ready.burst / ready.rate + 2 * AHEAD)
+        return msgspec.structs.replace(ready, whole_until=whole_until)
+
     def lease(
         self, needs: Sequence[int], extra: int, now: float, allowed: float | None = None
     ) -> tuple[list[bool], int, Bucket]:
@@ -132,6 +176,8 @@ class Bucket(msgspec.Struct, frozen=True):
             taken += n if served[-1] else 0
         tokens, left, used = tokens - taken, left - taken, ready.used + taken
         lacks = [n for n, ok in zip(needs, served, strict=True) if not ok and allowed is None]
+        for n in lacks:
+            ready = ready.refused(n, now)
         if any(ready.ceiling < n <= ready.burst for n in lacks):
             whole_until = max(ready.leased_until, now) + ready.burst / ready.rate if ready.rate > 0 else now
             ready = msgspec.structs.replace(ready, whole_until=max(ready.whole_until, whole_until))
@@ -147,8 +193,9 @@ class Bucket(msgspec.Struct, frozen=True):
             msgspec.structs.replace(ready, tokens=tokens, leased_until=until, used=used + block),
         )
 
-    def wait(self, n: float, now: float, promised: float = 0.0) -> float:
-        """Seconds until it may grant n tokens beside those promised to others; inf where it never will.
+    def wait(self, n: float, now: float, promised: float = 0.0, ahead: float = 0.0) -> float:
+        """Seconds until it may grant n tokens beside those promised to others; inf where it never will. For a
+        claim, which may book those that come within `ahead` seconds, that is so much sooner.
 
         Where it cannot hold as many, those others have to come first, which they are about to: it is worth
         looking again when half of what it holds has grown anew."""
@@ -159,6 +206,10 @@ class Bucket(msgspec.Struct, frozen=True):
         capped = 0.0
         if ready.cap is not None and ready.used + n + promised > ready.cap:
             capped = ready.used_until - now
+        shut = max(ready.leased_until, ready.whole_until, ready.paused_until)
+        if ahead and now >= shut and ready.rate > 0 and ready.tokens < ready.burst:
+            grown = (n + promised - ready.tokens) / ready.rate + ready.at - now - ahead
+            return max(grown, capped, LOOK_AGAIN if promised else MIN_WAIT)
         if promised and n + promised > self.burst:
             half = self.burst / (2 * self.rate) if self.rate > 0 else math.inf
             return max(half, pause, capped, LOOK_AGAIN)
@@ -205,7 +256,8 @@ class Bucket(msgspec.Struct, frozen=True):
     def drained(self, pause: float, now: float) -> Bucket:
         """The bucket without a token, and none to be had for `pause` seconds."""
         ready = self.refilled(now)
-        return msgspec.structs.replace(ready, tokens=0.0, paused_until=max(ready.paused_until, now + pause))
+        paused_until = max(ready.paused_until, now + pause)
+        return msgspec.structs.replace(ready, tokens=min(0.0, ready.tokens), paused_until=paused_until)
 
     def after(self, drain: Bucket) -> Bucket:
         """This bucket, which is new, after a drain that it did not see."""

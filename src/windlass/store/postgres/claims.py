@@ -68,6 +68,7 @@ _COLUMNS: Final = (
 )  # fmt: skip
 """The arrays of a claim's answer, one element for each job."""
 _encode = msgspec.json.Encoder().encode
+_decode_starts = msgspec.json.Decoder(dict[int, float]).decode
 
 
 class Claims:
@@ -393,6 +394,8 @@ def _claim(row: Any, head: LaneHead) -> Claim:
     lane, queue, priority, claim = head.lane, head.queue, head.priority, row["claim"]
     base = lane << ids.SEQ_BITS
     known = known_steps(row["steps"], filter(None, row["ids"])) if row["steps"] else {}
+    booked = _decode_starts(row["starts"]) if row["starts"] else {}
+    now = time.monotonic() if booked else 0.0
     jobs = [
         ClaimedJob(
             base | seq if job is None else job,
@@ -409,6 +412,7 @@ def _claim(row: Any, head: LaneHead) -> Claim:
             enqueued,
             enqueued if offered is None else offered,
             known_steps=known.get(job),
+            starts_at=now + booked[seq] if seq in booked else 0.0,
         )
         for seq, job, task, payload, options, attempt, deaths, enqueued, offered in zip(
             *(row[name] for name in _COLUMNS), strict=True

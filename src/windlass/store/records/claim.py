@@ -37,6 +37,8 @@ class ClaimedJob(msgspec.Struct, frozen=True, gc=False):
     see `Room`. 0: this one is on its own."""
     known_steps: KnownSteps | None = None
     """What it has behind it [W1]. None: the claim does not say."""
+    starts_at: float = 0.0
+    """When its tokens are there, by the monotonic clock of this machine: it starts no sooner [F1]."""
 
     @property
     def fence(self) -> Fence:

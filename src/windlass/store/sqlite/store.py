@@ -97,15 +97,17 @@ class SQLiteStore:
         clock: Callable[[], float] = time.time,
         *,
         busy_timeout: float = 10.0,
+        books: bool = True,
     ) -> None:
-        """`busy_timeout` is how many seconds a write waits for another process before StoreUnavailable."""
+        """`busy_timeout` is how many seconds a write waits for another process before StoreUnavailable.
+        `books` says whether claims may book tokens that are not there yet."""
         self.path: Final = os.fspath(path)
         self._settings = settings
         self._clock = clock
         self._token_lists: frozenset[str] = frozenset()  # as the last promotion left them
 
         def run(connection: apsw.Connection, operation: Callable[[Transaction], Any]) -> tuple[Any, bool]:
-            tx = Transaction(connection, clock(), settings)
+            tx = Transaction(connection, clock(), settings, books=books)
             answer = operation(tx)
             deferred.complete(tx)
             return answer, tx.notify

@@ -7,6 +7,7 @@ import functools
 import platform
 import uuid
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -21,7 +22,7 @@ from windlass.store.records import Beat, Rescued, Vitals, WorkerInfo, WorkerReco
 from windlass.store.sqlite import transitions
 from windlass.store.sqlite.claims import must_live
 from windlass.store.sqlite.operation.transaction import Transaction
-from windlass.store.sqlite.rows import DEAD, Row, decode_names, encode, fetch, named
+from windlass.store.sqlite.rows import BOUND, DEAD, Row, decode_names, encode, fetch, named
 from windlass.store.sqlite.schema import Statements
 
 _SQL = Statements("workers")
@@ -110,13 +111,25 @@ def rescue(tx: Transaction, worker: int, beat: int, policy: DeathPolicy) -> Resc
     if tx.one(_SQL["stands_at"], (worker, beat)) is None:
         return None
     tx.run(_SQL["mark_dead"], (worker,))
-    return Rescued(**Counter(_rescue(tx, row, policy) for row in _unfinished(tx, worker)))
+    rows = _unfinished(tx, worker)
+    followers = _followers(tx, rows)
+    return Rescued(**Counter(_rescue(tx, row, policy, began=row.id not in followers) for row in rows))
 
 
-def _rescue(tx: Transaction, row: Row, policy: DeathPolicy) -> str:
+def _followers(tx: Transaction, rows: Sequence[Row]) -> set[int]:
+    """Those of these jobs that come behind another one of them in a run of a key: they cannot have begun."""
+    runs = dict(tx.all(_SQL["runs"], (encode([row.id for row in rows if row.state == BOUND]).decode(),)))
+    firsts = {runs[row.id]: row.id for row in reversed(rows) if row.id in runs}
+    return runs.keys() - firsts.values()
+
+
+def _rescue(tx: Transaction, row: Row, policy: DeathPolicy, *, began: bool) -> str:
     if row.cancel is not None:
         transitions.put_back(tx, row)
         return "cancelled"
+    if not began:
+        transitions.put_back(tx, row)
+        return "offered"
     row.deaths += 1
     delay = policy.delay(row.deaths)
     if delay is None:

@@ -33,6 +33,7 @@ from windlass.worker.engine.outcomes import OutcomeLog
 from windlass.worker.engine.quarantine import SUSPECT_TIME, Quarantine
 from windlass.worker.engine.run import Deadlines, Run, Why
 from windlass.worker.engine.spawn import spawner
+from windlass.worker.engine.waiting import sleep_until
 from windlass.worker.handlers.handler_call import HandlerCall
 from windlass.worker.handlers.handler_port import HandlerPort
 from windlass.worker.handlers.runner import Runner
@@ -207,7 +208,7 @@ class Slots:
         if own is not None and own < limit:
             limit = own
         context = Context(job, self._port) if task is None else task.context_type(job, self._port)
-        began = time.monotonic()
+        began = max(time.monotonic(), job.starts_at)
         stoppable = task is None or task.mode != "thread"
         run = Run(job, context, began, limit, began + limit, stoppable)
         self.running[run] = None
@@ -255,6 +256,8 @@ class Slots:
         outcome: Outcome | None = None
         try:
             try:
+                if run.job.starts_at:
+                    await sleep_until(run.began)
                 outcome = await self._runner.run(run.job, run.context, call)
                 if run.why is not None and outcome.kind is Kind.RETRY:
                     outcome = run.instead(outcome)
@@ -274,6 +277,7 @@ class Slots:
         outcomes: list[Outcome | None] = []
         try:
             try:
+                await sleep_until(max(run.job.starts_at for run in runs))
                 ended = await self._runner.run_batch(task, [r.job for r in runs], [r.context for r in runs])
                 outcomes += [
                     run.instead(outcome) if run.why is not None and outcome.kind is Kind.RETRY else outcome

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import time
 from collections.abc import Coroutine, Iterable
 from typing import Any, Final, TypeVar
 
@@ -51,6 +52,12 @@ class Signal(asyncio.Event):
             if not scope.expired():
                 raise
             return None
+
+
+async def sleep_until(moment: float) -> None:
+    """Sleep until the monotonic clock has come so far. A timer may be early by a millisecond."""
+    while (left := moment - time.monotonic()) > 0:  # noqa: ASYNC110 - there is no event to wait for
+        await asyncio.sleep(left)
 
 
 async def first(*things: Coroutine[Any, Any, Any] | asyncio.Task[Any]) -> None:

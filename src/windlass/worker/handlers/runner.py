@@ -104,8 +104,8 @@ class Runner:
 
     def pool_for(self, task: RegisteredTask[..., Any], job: ClaimedJob) -> Threads | None:
         """The threads that run this job without a task of the loop, by a `HandlerCall`: its handler is a
-        plain function, there is no middleware, which awaits it, and nothing is to be read for it first."""
-        if task.mode != "thread" or self._hooks.middleware or job.options.results:
+        plain function, there is no middleware, which awaits it, and nothing is to be read or waited for."""
+        if task.mode != "thread" or self._hooks.middleware or job.options.results or job.starts_at:
             return None
         return self._pool
 

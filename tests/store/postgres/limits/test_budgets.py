@@ -39,6 +39,7 @@ class Model:
 
     def take(self, n: int, whole: bool, each: int, now: float) -> int:
         """How many tokens are granted."""
+        self.bucket = self.bucket.resumed(now)
         allowed = self.breaker.allows(now)
         if not whole:
             n = min(n, int(self.bucket.available(now))) // each * each
@@ -53,6 +54,7 @@ class Model:
         self, needs: list[int], extra: int, rest: int, age: float, now: float
     ) -> tuple[list[bool], int]:
         """Who was served, and the block."""
+        self.bucket = self.bucket.resumed(now)
         if rest:
             self.bucket = self.bucket.give_back(rest, now, age)
         allowed = self.breaker.allows(now)

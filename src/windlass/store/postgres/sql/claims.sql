@@ -94,15 +94,15 @@ END $$;
 -- 'empty'. offered: when each attempt was offered, NULL where that is when its job was enqueued. p_needs:
 -- which tokens the jobs of some tasks need (see claim_tokens). If every job of a round had to be put aside,
 -- it tries a few more rounds, each in its own transaction, since others may be behind them. steps: those of
--- the jobs that have run before, see steps_of. status: those of claim_take, or 'busy', 'full', 'slow',
--- 'aside'; 'alone' are jobs, too.
+-- the jobs that have run before, see steps_of. starts: see claim_tokens. status: those of claim_take, or
+-- 'busy', 'full', 'slow', 'aside'; 'alone' are jobs, too.
 CREATE OR REPLACE PROCEDURE windlass.claim(
     p_lane int, p_worker bigint, p_limit int, p_wait int,
     INOUT status text DEFAULT NULL, INOUT claim bigint DEFAULT NULL, INOUT seqs bigint[] DEFAULT NULL,
     INOUT ids bigint[] DEFAULT NULL, INOUT tasks text[] DEFAULT NULL, INOUT payloads text[] DEFAULT NULL,
     INOUT options text[] DEFAULT NULL, INOUT attempts smallint[] DEFAULT NULL,
     INOUT deaths smallint[] DEFAULT NULL, INOUT enqueued float8[] DEFAULT NULL,
-    INOUT offered float8[] DEFAULT NULL, INOUT steps text DEFAULT NULL,
+    INOUT offered float8[] DEFAULT NULL, INOUT steps text DEFAULT NULL, INOUT starts text DEFAULT NULL,
     p_needs json DEFAULT NULL, p_limited boolean DEFAULT false)
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -169,9 +169,9 @@ BEGIN
             IF status = 'jobs' AND p_needs IS NOT NULL THEN
                 SELECT CASE WHEN t.seqs IS NULL THEN 'aside' ELSE 'jobs' END,
                        t.seqs, t.ids, t.tasks, t.payloads, t.options, t.attempts, t.deaths,
-                       t.enqueued, t.offered, t.busy
+                       t.enqueued, t.offered, t.busy, t.starts
                   INTO status, seqs, ids, tasks, payloads, options, attempts, deaths, enqueued, offered,
-                       v_busy
+                       v_busy, starts
                   FROM windlass.claim_tokens(p_lane, claim, p_needs, seqs, ids, tasks, payloads, options,
                                             attempts, deaths, enqueued, offered, p_wait) AS t;
             END IF;

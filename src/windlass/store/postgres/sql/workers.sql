@@ -243,7 +243,8 @@ END $$;
 -- Callers: rescue_step, retire, adopt. May call: worker. Lock: the life row FOR UPDATE, so that two of them
 -- take turns; those of offer.
 -- kind 'lost' counts a death: p_delays[n] is the wait after the n-th, and beyond its end the job is poison
--- [C8]. kind 'released' counts nothing. A job whose cancel was asked for is cancelled. `left_over`: call
+-- [C8]. Of a run of a key only the first that has not ended can have begun, so the others are released. kind
+-- 'released' counts nothing. A job whose cancel was asked for is cancelled. `left_over`: call
 -- again. `freed`: as in finish; a worker that retires leaves that to the coordinator.
 CREATE OR REPLACE FUNCTION windlass.hand_back(
     p_worker bigint, p_kind text, p_delays float8[], p_limit int,
@@ -270,15 +271,21 @@ BEGIN
     LOCK TABLE windlass.claim IN ACCESS SHARE MODE;
     FOR d IN
         WITH held AS MATERIALIZED (
-            SELECT h.*, windlass.job_of(h.ready) AS id, (h.ready).deaths + (p_kind = 'lost')::int AS deaths
-              FROM windlass.holdings(p_worker) h),
+            SELECT h.*, CASE WHEN p.run IS NULL OR row_number() OVER run = 1 THEN p_kind
+                             ELSE 'released' END AS kind
+              FROM (SELECT x.*, windlass.job_of(x.ready) AS id FROM windlass.holdings(p_worker) AS x) AS h
+              LEFT JOIN LATERAL (SELECT x.gate, x.run FROM windlass.pass x
+                                  WHERE x.job = h.id AND x.run IS NOT NULL
+                                  ORDER BY x.gate LIMIT 1) AS p ON true
+            WINDOW run AS (PARTITION BY p.gate, p.run ORDER BY h.claim, (h.ready).seq)),
         step AS (SELECT DISTINCT claim FROM held ORDER BY claim LIMIT p_limit),
         judged AS MATERIALIZED (
-            SELECT h.*, (h.ready).lane AS lane, (h.ready).seq AS seq,
+            SELECT h.claim, h.segment, h.ready, h.id, (h.ready).deaths + (h.kind = 'lost')::int AS deaths,
+                   (h.ready).lane AS lane, (h.ready).seq AS seq,
                    CASE WHEN EXISTS (SELECT FROM windlass.cancel_request q WHERE q.job = h.id)
                         THEN 'cancelled'
-                        WHEN p_kind = 'lost' AND h.deaths > cardinality(p_delays) THEN 'dead'
-                        ELSE p_kind END AS kind
+                        WHEN h.kind = 'lost' AND (h.ready).deaths >= cardinality(p_delays) THEN 'dead'
+                        ELSE h.kind END AS kind
               FROM held h WHERE h.claim IN (SELECT claim FROM step)),
         added AS (
             INSERT INTO windlass.outcome (segment, claim, lane, flush, kind, seqs, n, at)
@@ -289,7 +296,7 @@ BEGIN
           FROM judged j ORDER BY j.kind IN ('cancelled', 'dead') DESC, j.claim, j.seq
     LOOP
         left_over := d.more;
-        v_delay := CASE WHEN p_kind = 'lost' THEN p_delays[d.deaths] ELSE 0 END;
+        v_delay := CASE WHEN d.kind = 'lost' THEN p_delays[d.deaths] ELSE 0 END;
         IF d.kind NOT IN ('cancelled', 'dead')
            AND EXISTS (SELECT FROM windlass.pass p WHERE p.job = d.id AND p.run IS NOT NULL)
            AND windlass.rejoin_list(d.id, d.ready, (d.ready).attempt, d.deaths, v_delay, d.step) THEN
@@ -318,7 +325,7 @@ BEGIN
              WHERE k.job = d.id AND k.claim = d.claim;
             v_ready := d.ready;
             v_ready.options := windlass.unknown_since(v_ready.options, false);
-            IF p_kind = 'lost' THEN
+            IF d.kind = 'lost' THEN
                 v_ready.options := windlass.without_deadline(v_ready.options);
             END IF;
             PERFORM windlass.reoffer(v_ready, v_delay, v_ready.attempt, d.deaths, true);

@@ -95,7 +95,8 @@ def take(tx: Transaction, budget: str, n: int, key: str = "") -> Taken:
             "fewer, or raise its burst"
         )
     if not tx.budgets.grants(budget, key, n):
-        return Taken(False, tx.budgets.wait(budget, key, n))
+        tx.budgets.refuse(budget, key, n)
+        return Taken(False, tx.budgets.wait(budget, key, n, by_hand=True))
     tx.budgets.take(budget, key, n)
     return Taken(True)
 

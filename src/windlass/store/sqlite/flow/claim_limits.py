@@ -7,6 +7,8 @@ on as if it needed nothing.
 
 from __future__ import annotations
 
+import math
+import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
@@ -44,8 +46,10 @@ def bound(tx: Transaction, queues: Collection[str], left: dict[str, int]) -> dic
             left[name] = min(left[name], max(0, concurrency - int(running)))
         bucket = governors_bucket(governor, tx.now)
         if bucket is not None:
+            buckets[name] = bucket.resumed(tx.now)
+            if buckets[name] is not bucket:
+                _keep_started(tx, name, buckets[name])
             left[name] = min(left[name], int(bucket.available(tx.now)))
-            buckets[name] = bucket
     return buckets
 
 
@@ -59,7 +63,11 @@ def take_started(tx: Transaction, buckets: Mapping[str, Bucket], claims: Iterabl
     for name, n in taken.items():
         bucket = buckets[name].take(n, tx.now) if name in buckets else None
         if bucket is not None:
-            tx.run(_SQL["take_started"], (bucket.tokens, bucket.at, name))
+            _keep_started(tx, name, bucket)
+
+
+def _keep_started(tx: Transaction, queue: str, bucket: Bucket) -> None:
+    tx.run(_SQL["keep_started"], (bucket.tokens, bucket.at, queue))
 
 
 def enforce(
@@ -75,11 +83,11 @@ def enforce(
     needed = {group: _needed(group, needs) for group in counts}
     if not passes and _take_together(tx, _sum(counts, needed)):
         return list(jobs)
-    return [
-        job
+    taken = (
+        _take(tx, job, needed[group], passes.get(job.id, _NONE))
         for job, group in zip(jobs, groups, strict=True)
-        if _takes(tx, job, needed[group], passes.get(job.id, _NONE))
-    ]
+    )
+    return [job for job in taken if job is not None]
 
 
 def _within_limits(tx: Transaction, jobs: Sequence[ClaimedJob]) -> list[ClaimedJob]:
@@ -207,27 +215,30 @@ def _take_together(tx: Transaction, total: Tokens) -> bool:
     return True
 
 
-def _takes(tx: Transaction, job: ClaimedJob, needed: Tokens, passes: Collection[str]) -> bool:
-    """Whether a job has its tokens; else it has joined the waiting list of the bucket that lacks them."""
-    lacking = next((at for at, n in needed.items() if not _has_tokens(tx, at, n, passes)), None)
+def _take(tx: Transaction, job: ClaimedJob, needed: Tokens, passes: Collection[str]) -> ClaimedJob | None:
+    """The job with its tokens, all of which it has to wait for; None: it has joined the waiting list of the
+    bucket that lacks them."""
+    waits = {at: _soon(tx, at, n, passes) for at, n in needed.items()}
+    lacking = next((at for at, wait in waits.items() if wait == math.inf), None)
     if lacking is not None:
         _send_away(tx, job, budget_gate(*lacking), needed[lacking])
         waiting_lists.serve_freed_gates(tx)  # it has left its slots to others
-        return False
+        return None
     for (budget, key), n in needed.items():
         tx.budgets.take(budget, key, n)
     if passes:
         tx.gates.spend_reservations(job.id)
-    return True
+    wait = max(waits.values(), default=0.0)
+    return msgspec.structs.replace(job, starts_at=time.monotonic() + wait) if wait else job
 
 
-def _has_tokens(tx: Transaction, at: BucketName, n: int, passes: Collection[str]) -> bool:
-    """Whether the tokens are there. Those who have a pass have waited for them; nobody else may take what
-    is reserved for these, or go before those who wait."""
+def _soon(tx: Transaction, at: BucketName, n: int, passes: Collection[str]) -> float:
+    """Seconds until the tokens are there; inf where they cannot be had. Those who have a pass have waited for
+    them; nobody else may take what is reserved for these, or go before those who wait."""
     gate = budget_gate(*at)
     if gate in passes:
-        return tx.budgets.grants(*at, n)
-    return not tx.gates.anyone_waits(gate) and tx.budgets.grants(*at, n, tx.gates.passes(gate))
+        return tx.budgets.soon(*at, n)
+    return math.inf if tx.gates.anyone_waits(gate) else tx.budgets.soon(*at, n, tx.gates.passes(gate))
 
 
 def _send_away(tx: Transaction, job: ClaimedJob, gate: str, need: int | None = None) -> None:

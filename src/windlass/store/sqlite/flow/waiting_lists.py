@@ -292,7 +292,7 @@ def _first(tx: Transaction, gate: str) -> Row | None:
 def _has_room(tx: Transaction, gate: str, row: Row, left: int) -> bool:
     """Whether the first who waits may go on, by what its gate is."""
     if row.need is not None:
-        return tx.budgets.grants(*_bucket(gate), row.need, tx.gates.passes(gate) + left)
+        return tx.budgets.soon(*_bucket(gate), row.need, tx.gates.passes(gate) + left) < math.inf
     return _has_pass(tx, gate, way_of(tx, row))
 
 

@@ -12,9 +12,8 @@ from typing import Any, Final
 import apsw
 import msgspec
 
-from windlass.core.clock import SLIP
 from windlass.core.flow.breaker import Breaker
-from windlass.core.flow.bucket import Bucket
+from windlass.core.flow.bucket import AHEAD, Bucket
 from windlass.core.flow.governor import Governor, burst
 from windlass.store.fields import NewBudget, fields_of
 from windlass.store.sqlite.rows import Bindings, encode, fetch
@@ -72,9 +71,11 @@ def load_budget(found: tuple[Any, ...]) -> Budget:
 class Budgets:
     """The budgets that an operation has to do with."""
 
-    def __init__(self, connection: apsw.Connection, now: float) -> None:
+    def __init__(self, connection: apsw.Connection, now: float, *, books: bool) -> None:
+        """`books` says whether claims may book tokens that are not there yet."""
         self._connection = connection
         self._now = now
+        self._ahead = AHEAD if books else 0.0
         self._known: dict[str, Budget | None] = {}
         self._buckets: dict[tuple[str, str], Bucket] = {}
         self._changed: dict[str, None] = {}
@@ -97,10 +98,9 @@ class Budgets:
         at = budget.settings.name, key
         if at not in self._buckets:
             found = fetch(self._connection, _SQL["bucket"], at)
-            self._buckets[at] = budget.bucket(found[0] if found else None, self._now)
-            if self._buckets[at].at > self._now + SLIP:
-                # The clock was set back: it grows from now on, also where it grants nothing.
-                self.keep_bucket(budget, key, self._buckets[at].refilled(self._now))
+            self._buckets[at] = bucket = budget.bucket(found[0] if found else None, self._now)
+            if (resumed := bucket.resumed(self._now)) is not bucket:
+                self.keep_bucket(budget, key, resumed)
         return self._buckets[at]
 
     def keep_bucket(self, budget: Budget, key: str, bucket: Bucket) -> None:
@@ -126,6 +126,14 @@ class Budgets:
             return False
         return self.bucket(budget, key).available(self._now) >= n + reserved
 
+    def soon(self, name: str, key: str, n: int, reserved: int = 0) -> float:
+        """Seconds until a claim has n tokens beside those reserved for others; inf where it cannot book them.
+        Unless the breaker is closed they must be there."""
+        budget = self.named(name)
+        if budget is None or budget.breaker.allows(self._now) is not None or not self._ahead:
+            return 0.0 if self.grants(name, key, n, reserved) else math.inf
+        return self.bucket(budget, key).soon(n, self._now, reserved)
+
     def has_plenty(self, name: str, key: str, n: int) -> bool:
         """Whether it would grant so many tokens to many callers."""
         budget = self.named(name)
@@ -134,12 +142,18 @@ class Budgets:
         return self.bucket(budget, key).available(self._now) >= n
 
     def take(self, name: str, key: str, n: int) -> None:
-        """Take tokens that it grants."""
+        """Take tokens that it grants, or will soon."""
         budget = self.named(name)
         assert budget is not None
-        left = self.bucket(budget, key).take(n, self._now)
-        assert left is not None, "tokens were taken that are not there"
-        self._granted(budget, key, left)
+        self._granted(budget, key, self.bucket(budget, key).book(n, self._now))
+
+    def refuse(self, name: str, key: str, n: int) -> None:
+        """Remember that somebody went without by hand, where claims would always come first."""
+        budget = self.named(name)
+        if budget is not None:
+            bucket = self.bucket(budget, key)
+            if (refused := bucket.refused(n, self._now)) is not bucket:
+                self.keep_bucket(budget, key, refused)
 
     def lease(self, budget: Budget, key: str, needs: Sequence[int], extra: int) -> tuple[list[bool], int]:
         """Take tokens for callers in their order, and a block on top; see Bucket.lease. Half-open the first
@@ -158,12 +172,14 @@ class Budgets:
         if breaker is not budget.breaker:
             self.keep(replace(budget, breaker=breaker))
 
-    def wait(self, name: str, key: str, n: int, reserved: int = 0) -> float:
-        """Seconds until it may grant n tokens beside those reserved; inf where time alone will not do it."""
+    def wait(self, name: str, key: str, n: int, reserved: int = 0, *, by_hand: bool = False) -> float:
+        """Seconds until it may grant n tokens beside those reserved, or a claim may book them; inf where time
+        alone will not do it."""
         budget = self.named(name)
         if budget is None:
             return UNKNOWN_WAIT
-        wait = self.bucket(budget, key).wait(n, self._now, reserved)
+        ahead = 0.0 if by_hand or budget.breaker.allows(self._now) is not None else self._ahead
+        wait = self.bucket(budget, key).wait(n, self._now, reserved, ahead)
         match budget.breaker.allows(self._now):
             case None:
                 return wait

@@ -136,7 +136,9 @@ class Transaction:
         "leases", "limits", "moves", "notify", "now", "passed", "settings",
     )  # fmt: skip
 
-    def __init__(self, connection: apsw.Connection, now: float, settings: StoreSettings) -> None:
+    def __init__(
+        self, connection: apsw.Connection, now: float, settings: StoreSettings, *, books: bool
+    ) -> None:
         self.connection: Final = connection
         self.now: Final = now
         self.settings: Final = settings
@@ -144,7 +146,7 @@ class Transaction:
         self.leases: Final = Leases(connection)
         self.limits: Final = Limits(connection)
         self.gates: Final = Gates(connection, self.limits, now)
-        self.budgets: Final = Budgets(connection, now)
+        self.budgets: Final = Budgets(connection, now, books=books)
         self.inserts: Final = Inserts(connection, self.lanes, self.gates, self.limits, now)
         self.endings: list[Ending] = []
         """The jobs that have ended, and what follows from that is still to be done (see `settle`)."""

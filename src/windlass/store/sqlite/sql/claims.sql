@@ -87,5 +87,5 @@ FROM windlass_lane l INDEXED BY windlass_lane_ready CROSS JOIN windlass_queue q 
 WHERE l.ready > 0 AND {able} AND NOT q.paused
   AND (q.cool_until <= ?1 OR q.cool_until > ?1 + q.cool_cap + 1);
 
--- :take_started  of a queue with a governor
+-- :keep_started  of a queue with a governor
 UPDATE windlass_queue SET tokens = ?, tokens_at = ? WHERE name = ?;

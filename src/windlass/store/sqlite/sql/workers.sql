@@ -40,6 +40,9 @@ SELECT 1 FROM windlass_worker WHERE id = ? AND (beat = ? OR NOT alive);
 -- :forget_flushes
 DELETE FROM windlass_flush WHERE worker = ?;
 
+-- :runs  in which run of a key these jobs are
+SELECT job, run FROM windlass_pass WHERE job IN (SELECT value FROM json_each(?)) AND run IS NOT NULL;
+
 -- :held  the unfinished jobs of a worker's claims
 SELECT {row}
 FROM windlass_claim c

@@ -176,8 +176,8 @@ END $$;
 
 -- The state of a budget's breaker at a moment: closed, open or half-open [F7]. The same as Breaker.state in
 -- windlass.core.
--- Callers: bucket_take, bucket_tokens, claim_tokens_at_once, gate_wait, lease_tokens, report_calls, the
--- store's readings. May call: worker, reader. Lock: none.
+-- Callers: bucket_ahead, bucket_take, bucket_tokens, claim_tokens_at_once, gate_wait, lease_tokens,
+-- report_calls, the store's readings. May call: worker, reader. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.breaker_state(b windlass.budget, p_now float8) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE WHEN b.openings = 0 OR b.breaker = 0 THEN 'closed'
@@ -299,28 +299,15 @@ BEGIN
     END IF;
 END $$;
 
--- After the clock was set back: buckets with a later time continue from now [fault 31]. A bucket does so
--- whenever it is written, but an empty one is not written. Up to p_limit; returns how many. Callers: the
--- store's promote, when its own watermark lies in the future. May call: worker. Lock: the rows it changes,
--- without waiting.
+-- After the clock was set back: buckets with a later time continue from now [fault 31], also those that
+-- nobody asks. Up to p_limit; returns how many. Callers: the store's promote, when its own watermark lies in
+-- the future. May call: worker. Lock: the rows it changes, without waiting.
 CREATE OR REPLACE FUNCTION windlass.clock_back(p_limit int) RETURNS int
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
-DECLARE
-    v_now  float8 := windlass.unix_time();
-    v_done int;
-BEGIN
-    UPDATE windlass.bucket x
-       SET (tokens, at, paused_until, leased_until, whole_until, drains, used, used_until) =
-           (SELECT r.tokens, r.at, r.paused_until, r.leased_until, r.whole_until, r.drains, r.used,
-                   r.used_until
-              FROM windlass.bucket_at(b, x, v_now) AS r)
-      FROM windlass.budget b
-     WHERE b.name = x.budget
-       AND (x.budget, x.key) IN (SELECT y.budget, y.key FROM windlass.bucket y WHERE y.at > v_now + 1
-                                  LIMIT p_limit FOR UPDATE SKIP LOCKED);
-    GET DIAGNOSTICS v_done = ROW_COUNT;
-    RETURN v_done;
-END $$;
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+    SELECT count(windlass.bucket_resume(y.budget, y.key)::text)::int
+      FROM (SELECT x.budget, x.key FROM windlass.bucket x WHERE x.at > windlass.unix_time() + 1
+             LIMIT p_limit FOR UPDATE SKIP LOCKED) AS y
+$$;
 
 -- ==== Statements that the store sends ====
 

@@ -4,7 +4,8 @@
 
 -- The row of a bucket, or the row a new one would have: full, less any drain. No row: there is no such
 -- budget.
--- Callers: bucket_tokens, bucket_wait, the store's readings. May call: worker, reader. Lock: none.
+-- Callers: bucket_tokens, bucket_wait, claim_tokens, the store's readings. May call: worker, reader. Lock:
+-- none.
 CREATE OR REPLACE FUNCTION windlass.bucket_of(b windlass.budget, p_key text) RETURNS windlass.bucket
 LANGUAGE plpgsql STABLE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
@@ -40,9 +41,10 @@ BEGIN
             b.drained_until := b.drained_until - (b.drained_at - p_now);
             b.drained_at := p_now;
         END IF;
+        -- What was booked when it was drained is still to be paid off.
+        k.tokens := least(0, k.tokens + b.rate * greatest(0, b.drained_at - greatest(k.at, k.paused_until)));
         k.paused_until := greatest(k.paused_until, b.drained_until);
         k.at := greatest(k.at, b.drained_at);
-        k.tokens := 0;
         k.drains := b.drains;
     END IF;
     -- Where the clock was set back to before this period, what was used stays.
@@ -111,12 +113,25 @@ LANGUAGE sql IMMUTABLE AS $$
     SELECT b.burst - b.rate * windlass.block_seconds(b)
 $$;
 
+-- How many seconds ahead a claim may book tokens: 0.1, less where the clock went back a little; none while
+-- the bucket is paused, its breaker is not closed, blocks are out, or somebody went without by hand [F1]. The
+-- same as in Bucket.soon in windlass.core.
+-- Callers: bucket_tokens, bucket_take, bucket_wait. May call: worker. Lock: none.
+CREATE OR REPLACE FUNCTION windlass.bucket_ahead(
+    b windlass.budget, k windlass.bucket, p_now float8) RETURNS float8
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN p_now >= greatest(k.paused_until, k.leased_until, k.whole_until) AND b.rate > 0
+                     AND windlass.breaker_state(b, p_now) = 'closed'
+                THEN greatest(0, 0.1 - (k.at - p_now)) ELSE 0 END
+$$;
+
 -- How many whole tokens a bucket would grant now, to takers of p_each: 0 where the budget is unknown or
--- drained, or its breaker is open; where that is half-open, p_each at most, for the probe [F1] [F7].
+-- drained, or its breaker is open; where that is half-open, p_each at most, for the probe [F1] [F7]. p_ahead:
+-- with those that a claim may book.
 -- Callers: claim_tokens, claim_tokens_quickly, claim_room, admit_gate. May call: worker.
 -- Lock: none.
 CREATE OR REPLACE FUNCTION windlass.bucket_tokens(
-    p_budget text, p_key text, p_each int DEFAULT 1, p_now float8 DEFAULT NULL)
+    p_budget text, p_key text, p_each int DEFAULT 1, p_now float8 DEFAULT NULL, p_ahead boolean DEFAULT false)
 RETURNS int
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -132,21 +147,26 @@ BEGIN
     IF v_now < k.paused_until OR windlass.breaker_left(b, v_now) > 0 THEN
         RETURN 0;
     END IF;
+    IF p_ahead THEN
+        k.tokens := k.tokens + b.rate * windlass.bucket_ahead(b, k, v_now);
+    END IF;
     RETURN floor(greatest(0, least(windlass.bucket_left(b, k), 1e9,
                                    CASE WHEN windlass.breaker_state(b, v_now) <> 'closed' THEN p_each END)));
 END $$;
 
 -- Seconds until a bucket may grant p_n tokens; infinite where it never will: an unknown budget, more than its
--- burst, no rate [F1].
+-- burst, no rate [F1]. p_promised: until a claim may book them beside so many that are reserved for others.
 -- Callers: gate_wait, take_tokens. May call: worker. Lock: none.
 -- The same as Bucket.wait in windlass.core, and no sooner than its breaker allows [F7].
 CREATE OR REPLACE FUNCTION windlass.bucket_wait(
-    p_budget text, p_key text, p_n int, p_now float8 DEFAULT NULL) RETURNS float8
+    p_budget text, p_key text, p_n int, p_now float8 DEFAULT NULL, p_promised int DEFAULT NULL) RETURNS float8
 LANGUAGE plpgsql AS $$
 DECLARE
     b       windlass.budget;
     k       windlass.bucket;
     v_now   float8 := windlass.unix_time(p_now);
+    v_ahead float8;
+    v_n     float8 := p_n::float8 + coalesce(p_promised, 0);
     v_grown float8 := 0;
 BEGIN
     SELECT * INTO b FROM windlass.budget x WHERE x.name = p_budget;
@@ -154,13 +174,21 @@ BEGIN
         RETURN 'Infinity';
     END IF;
     k := windlass.bucket_at(b, windlass.bucket_of(b, p_key), v_now);
-    IF k.tokens < p_n THEN
+    v_ahead := CASE WHEN p_promised IS NOT NULL AND k.tokens < b.burst
+                    THEN windlass.bucket_ahead(b, k, v_now) END;
+    IF v_ahead > 0 THEN
+        v_grown := (v_n - k.tokens) / b.rate - v_ahead;
+    ELSIF p_promised > 0 AND v_n > b.burst THEN
+        -- It cannot hold as many: those others come first.
+        v_grown := CASE WHEN b.rate > 0 THEN b.burst / (2 * b.rate) ELSE 'Infinity' END;
+    ELSIF k.tokens < v_n THEN
         -- Tokens accrue from then on.
-        v_grown := CASE WHEN b.rate > 0 THEN (p_n - k.tokens) / b.rate ELSE 'Infinity' END
+        v_grown := CASE WHEN b.rate > 0 THEN (v_n - k.tokens) / b.rate ELSE 'Infinity' END
                  + greatest(0, k.at - v_now, k.paused_until - v_now);
     END IF;
-    RETURN greatest(v_grown, k.paused_until - v_now, 0.001, windlass.breaker_left(b, v_now),
-                    CASE WHEN k.used + p_n > b.cap THEN k.used_until - v_now END);
+    RETURN greatest(v_grown, k.paused_until - v_now, windlass.breaker_left(b, v_now),
+                    CASE WHEN p_promised > 0 AND (v_ahead > 0 OR v_n > b.burst) THEN 0.02 ELSE 0.001 END,
+                    CASE WHEN k.used + v_n > b.cap THEN k.used_until - v_now END);
 END $$;
 
 -- ==== By hand ====
@@ -182,6 +210,14 @@ BEGIN
     END IF;
     granted := position(':' IN p_budget) = 0
                AND windlass.bucket_take(p_budget, left(p_key, 255), p_n, true) = p_n;
+    IF NOT granted THEN
+        -- Claims that have booked tokens would always come first: they book none until this caller has asked
+        -- again, as in Bucket.refused in windlass.core.
+        UPDATE windlass.bucket x SET whole_until = greatest(x.whole_until, t.now + b.burst / b.rate + 0.2)
+          FROM windlass.budget b, windlass.unix_time() AS t (now)
+         WHERE b.name = p_budget AND x.budget = b.name AND x.key = left(p_key, 255) AND b.rate > 0
+           AND (windlass.bucket_at(b, x, t.now)).tokens < 0;
+    END IF;
     -- A budget that nobody has declared yet may be declared at any moment.
     wait := CASE WHEN granted THEN 0 WHEN EXISTS (SELECT FROM windlass.budget b WHERE b.name = p_budget)
                  THEN windlass.bucket_wait(p_budget, left(p_key, 255), p_n) ELSE 5 END;
@@ -213,7 +249,8 @@ BEGIN
     END IF;
     served := array_fill(false, ARRAY[cardinality(p_needs)]);
     block := 0;
-    k := windlass.bucket_lock(CASE WHEN position(':' IN p_budget) = 0 THEN p_budget END, left(p_key, 255));
+    k := windlass.bucket_lock(CASE WHEN position(':' IN p_budget) = 0 THEN p_budget END, left(p_key, 255),
+                             p_now);
     -- Read after the lock: set_budget holds all bucket rows until its new rate is visible.
     SELECT * INTO b FROM windlass.budget x WHERE x.name = k.budget;
     now := windlass.unix_time(p_now);
@@ -247,6 +284,12 @@ BEGIN
             k.tokens := k.tokens - p_needs[i];
             k.used := k.used + p_needs[i];
         END LOOP;
+        -- As in take_tokens.
+        IF v_most IS NULL AND k.tokens < 0 AND b.rate > 0
+           AND EXISTS (SELECT FROM unnest(p_needs) AS u (n) WHERE u.n <= b.burst) THEN
+            k.whole_until := greatest(k.whole_until, now + b.burst / b.rate + 0.2);
+            v_some := true;
+        END IF;
         -- While blocks are out the bucket never holds its burst. Who needs more than it holds then, by hand
         -- or as a job that waits, would wait for as long as others call.
         IF v_most IS NULL
@@ -329,13 +372,14 @@ BEGIN
             RETURN;
         END IF;
     ELSE
-        k := windlass.bucket_lock(p_budget, left(p_key, 255));
+        k := windlass.bucket_lock(p_budget, left(p_key, 255), p_now);
         SELECT * INTO b FROM windlass.budget x WHERE x.name = p_budget;
         IF FOUND THEN
             v_now := windlass.unix_time(p_now);
             k := windlass.bucket_at(b, k, v_now);
             k.paused_until := greatest(k.paused_until, v_now + v_pause);
-            UPDATE windlass.bucket x SET tokens = 0, at = k.at, paused_until = k.paused_until,
+            UPDATE windlass.bucket x SET tokens = least(0, k.tokens), at = k.at,
+                   paused_until = k.paused_until,
                    leased_until = k.leased_until, drains = k.drains, used = k.used, used_until = k.used_until
              WHERE x.budget = p_budget AND x.key = k.key;
             RETURN;
@@ -352,7 +396,8 @@ END $$;
 -- call: worker. Lock: that row until the transaction ends. Who locks several takes them in the order of
 -- budget and key, and the row of a budget after those of its buckets. A new row starts full and with an old
 -- time, so that earlier drains apply to it as to any other.
-CREATE OR REPLACE FUNCTION windlass.bucket_lock(p_budget text, p_key text) RETURNS windlass.bucket
+CREATE OR REPLACE FUNCTION windlass.bucket_lock(
+    p_budget text, p_key text, p_now float8 DEFAULT NULL) RETURNS windlass.bucket
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     k windlass.bucket;
@@ -365,6 +410,10 @@ BEGIN
             ON CONFLICT DO NOTHING;
         EXIT WHEN NOT FOUND AND NOT EXISTS (SELECT FROM windlass.budget b WHERE b.name = p_budget);
     END LOOP;
+    IF k.at > windlass.unix_time(p_now) + 1 THEN
+        PERFORM windlass.bucket_resume(p_budget, p_key, p_now);
+        SELECT * INTO k FROM windlass.bucket x WHERE x.budget = p_budget AND x.key = p_key;
+    END IF;
     RETURN k;
 END $$;
 
@@ -376,9 +425,14 @@ CREATE OR REPLACE FUNCTION windlass.bucket_try(p_budget text, p_key text, p_wait
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     v_before text := current_setting('lock_timeout');
+    v_at     float8;
 BEGIN
-    PERFORM FROM windlass.bucket x WHERE x.budget = p_budget AND x.key = p_key FOR UPDATE SKIP LOCKED;
-    IF FOUND THEN
+    SELECT x.at INTO v_at FROM windlass.bucket x WHERE x.budget = p_budget AND x.key = p_key
+       FOR UPDATE SKIP LOCKED;
+    IF v_at > windlass.unix_time() + 1 THEN
+        PERFORM windlass.bucket_resume(p_budget, p_key);
+    END IF;
+    IF v_at IS NOT NULL THEN
         RETURN true;
     END IF;
     BEGIN
@@ -409,16 +463,40 @@ EXCEPTION WHEN lock_not_available THEN
     RETURN v_free;
 END $$;
 
+-- Lets a bucket continue from now if the clock was set back since it was written [F1] [fault 31]. A bucket
+-- that refuses is not written otherwise: an empty one would stand still until the clock has caught up.
+-- Callers: bucket_lock, bucket_try, claim_room, admit_gate, clock_back. May call: worker. Lock: its row,
+-- without waiting, where the clock was set back.
+CREATE OR REPLACE FUNCTION windlass.bucket_resume(
+    p_budget text, p_key text, p_now float8 DEFAULT NULL) RETURNS void
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+DECLARE
+    v_now float8 := windlass.unix_time(p_now);
+BEGIN
+    IF EXISTS (SELECT FROM windlass.bucket x WHERE x.budget = p_budget AND x.key = p_key
+                  AND x.at > v_now + 1) THEN
+        PERFORM FROM windlass.bucket x WHERE x.budget = p_budget AND x.key = p_key FOR UPDATE SKIP LOCKED;
+        UPDATE windlass.bucket x
+           SET (tokens, at, paused_until, leased_until, whole_until, drains, used, used_until) =
+               (SELECT r.tokens, r.at, r.paused_until, r.leased_until, r.whole_until, r.drains, r.used,
+                       r.used_until
+                  FROM windlass.bucket_at(b, x, v_now) AS r)
+          FROM windlass.budget b
+         WHERE FOUND AND b.name = p_budget AND x.budget = p_budget AND x.key = p_key;
+    END IF;
+END $$;
+
 -- Takes p_n tokens of a bucket, all or none; with NOT p_all, as many multiples of p_each as there are, up to
--- p_n. Returns how many [F1]. A half-open breaker grants once, p_n or p_each: that is the probe [F7]. An
--- unknown budget grants nothing.
+-- p_n. Returns how many [F1]. p_ahead: also those that a claim may book. A half-open breaker grants once, p_n
+-- or p_each: that is the probe [F7]. An unknown budget grants nothing.
 -- Callers: claim_count, claim_tokens, claim_tokens_quickly, take_tokens. May call: worker. Lock: the bucket's
 -- row until the transaction ends; when half-open also the budget's row, without waiting, since its holder may
 -- be waiting for this bucket; if it is locked, the answer is no. The time is read with the lock held. A claim
 -- sorts its buckets by budget and key before it takes. The same as Bucket.take, Breaker.allows and
 -- Breaker.granted in windlass.core.
 CREATE OR REPLACE FUNCTION windlass.bucket_take(
-    p_budget text, p_key text, p_n int, p_all boolean, p_each int DEFAULT 1, p_now float8 DEFAULT NULL)
+    p_budget text, p_key text, p_n int, p_all boolean, p_each int DEFAULT 1, p_now float8 DEFAULT NULL,
+    p_ahead boolean DEFAULT false)
 RETURNS int
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
@@ -428,7 +506,7 @@ DECLARE
     v_n   int;
     v_left float8;
 BEGIN
-    k := windlass.bucket_lock(p_budget, p_key);
+    k := windlass.bucket_lock(p_budget, p_key, p_now);
     -- Read after the lock: set_budget holds all bucket rows until its new rate is visible.
     SELECT * INTO b FROM windlass.budget x WHERE x.name = p_budget;
     IF NOT FOUND OR k.budget IS NULL THEN
@@ -440,6 +518,9 @@ BEGIN
         RETURN 0;
     END IF;
     v_left := windlass.bucket_left(b, k);
+    IF p_ahead AND v_left < p_n THEN
+        v_left := least(k.tokens + b.rate * windlass.bucket_ahead(b, k, v_now), b.cap - k.used);
+    END IF;
     v_n := CASE WHEN p_all THEN p_n ELSE floor(least(p_n, v_left))::int / p_each * p_each END;
     IF windlass.breaker_state(b, v_now) <> 'closed' THEN
         v_n := CASE WHEN p_all THEN v_n ELSE least(v_n, p_each) END;
@@ -476,7 +557,7 @@ DECLARE
     k     windlass.bucket;
     v_now float8;
 BEGIN
-    k := windlass.bucket_lock(p_budget, p_key);
+    k := windlass.bucket_lock(p_budget, p_key, p_now);
     SELECT * INTO b FROM windlass.budget x WHERE x.name = p_budget;
     IF FOUND AND k.budget IS NOT NULL THEN
         v_now := windlass.unix_time(p_now);
@@ -560,7 +641,7 @@ DECLARE
     v_now  float8;
     v_most float8;
 BEGIN
-    k := windlass.bucket_lock(p_budget, p_key);
+    k := windlass.bucket_lock(p_budget, p_key, p_now);
     SELECT * INTO b FROM windlass.budget x WHERE x.name = p_budget;
     IF NOT FOUND OR k.budget IS NULL THEN
         RETURN;

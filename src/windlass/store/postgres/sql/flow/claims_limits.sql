@@ -201,7 +201,8 @@ END $$;
 -- list, jobs from the lane queue up behind; those let out of the list (they hold its pass) come first. A
 -- bucket that another keeps locked has no tokens: so only those who need it wait for that transaction [S2].
 -- p_needs: {task: [{"budget": ..., "n": ..., "argument": ..., "place": ...}, ...]}. `busy`: a budget was
--- drained or its breaker opened meanwhile, so the caller must roll back.
+-- drained or its breaker opened meanwhile, so the caller must roll back. `starts`: {position: seconds} of
+-- those that must wait for tokens which they have booked.
 -- Callers: claim, after claim_take. May call: worker. Lock: the rows of the buckets that have tokens to give,
 -- in the order of budget and key, one waited for p_wait ms at most and the others tried, then those of
 -- half-open budgets, without waiting, until the transaction ends; the caller holds the lane. Nobody who holds
@@ -213,12 +214,18 @@ CREATE OR REPLACE FUNCTION windlass.claim_tokens(
     p_lane int, p_claim bigint, p_needs json,
     INOUT seqs bigint[], INOUT ids bigint[], INOUT tasks text[], INOUT payloads text[], INOUT options text[],
     INOUT attempts smallint[], INOUT deaths smallint[], INOUT enqueued float8[], INOUT offered float8[],
-    p_wait int DEFAULT 100, OUT busy boolean)
+    p_wait int DEFAULT 100, OUT busy boolean, OUT starts jsonb)
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     b         record;
     j         record;
+    v_budget  windlass.budget;
+    v_bucket  windlass.bucket;
+    v_rates   float8[] := '{}';
+    v_bursts  float8[] := '{}';
+    v_levels  float8[] := '{}';  -- what each bucket holds now
+    v_soon    float8;
     v_now     float8;
     v_wants   windlass.want[];
     v_jobs    bigint[];
@@ -276,15 +283,21 @@ BEGIN
         v_budgets := v_budgets || b.budget;
         v_keys := v_keys || b.key;
         v_gates := v_gates || b.gate;
-        v_lefts := v_lefts || CASE WHEN b.gate = ANY (v_shut) THEN 0
-                                   ELSE windlass.bucket_tokens(b.budget, b.key, 1000000000, v_now) END;
+        v_lefts := v_lefts || CASE WHEN b.gate = ANY (v_shut) THEN 0 ELSE windlass.bucket_tokens(
+                                       b.budget, b.key, 1000000000, v_now, true) END;
         v_kept := v_kept || windlass.promised_tokens(b.gate, b.jobs);
         v_used := v_used || least(b.n, 2147483647)::int;
         v_waiting := v_waiting || (b.gate = ANY (v_shut)
                                    OR EXISTS (SELECT FROM windlass.held h WHERE h.gate = b.gate));
         v_probes := v_probes || b.probe;
+        SELECT * INTO v_budget FROM windlass.budget x WHERE x.name = b.budget;
+        v_bucket := windlass.bucket_at(v_budget, windlass.bucket_of(v_budget, b.key), v_now);
+        v_rates := v_rates || v_budget.rate;
+        v_bursts := v_bursts || v_budget.burst;
+        v_levels := v_levels || v_bucket.tokens - v_budget.rate * (v_bucket.at - v_now);
         v_all := v_all AND NOT b.probe AND NOT v_waiting[cardinality(v_waiting)]
-                 AND b.n <= v_lefts[cardinality(v_lefts)] - v_kept[cardinality(v_kept)];
+                 AND b.n <= v_lefts[cardinality(v_lefts)] - v_kept[cardinality(v_kept)]
+                 AND b.n <= v_levels[cardinality(v_levels)] - v_kept[cardinality(v_kept)];
     END LOOP;
     IF NOT v_all THEN
         v_used := array_fill(0, ARRAY[cardinality(v_gates)]);
@@ -296,16 +309,23 @@ BEGIN
                    LEFT JOIN windlass.pass p ON p.job = v_jobs[w.place] AND p.gate || '' = g.gate
                   GROUP BY w.place ORDER BY bool_or(p.job IS NOT NULL) DESC, w.place LOOP
             SELECT u.no INTO v_lacks FROM unnest(j.nos, j.ns, j.let) AS u (no, n, let)
-             WHERE v_lefts[u.no] < u.n
+             WHERE v_lefts[u.no] < u.n OR v_bursts[u.no] < u.n
                 OR NOT u.let AND (v_waiting[u.no] OR v_lefts[u.no] - u.n < v_kept[u.no] OR v_probes[u.no]
                                   AND v_kept[u.no] > 0)
              ORDER BY u.no LIMIT 1;
             IF v_lacks IS NULL THEN
+                v_soon := 0;
                 FOR k IN 1..cardinality(j.nos) LOOP
                     v_used[j.nos[k]] := v_used[j.nos[k]] + j.ns[k];
+                    v_soon := greatest(v_soon, (v_used[j.nos[k]] - v_levels[j.nos[k]]
+                                                + CASE WHEN j.let[k] THEN 0 ELSE v_kept[j.nos[k]] END)
+                                               / nullif(v_rates[j.nos[k]], 0));
                     v_lefts[j.nos[k]] := CASE WHEN v_probes[j.nos[k]] THEN 0
                                               ELSE v_lefts[j.nos[k]] - j.ns[k] END;
                 END LOOP;
+                IF v_soon > 0 THEN
+                    starts := coalesce(starts, '{}') || jsonb_build_object(seqs[j.place], v_soon);
+                END IF;
             ELSE
                 v_waiting[v_lacks] := true;
                 v_aside := v_aside || j.place;
@@ -316,8 +336,8 @@ BEGIN
     END IF;
     FOR k IN 1..cardinality(v_gates) LOOP
         -- A drain or a failure was reported meanwhile.
-        IF v_used[k] > 0 AND windlass.bucket_take(v_budgets[k], v_keys[k], v_used[k], true, 1,
-                                                  v_now) < v_used[k] THEN
+        IF v_used[k] > 0 AND windlass.bucket_take(v_budgets[k], v_keys[k], v_used[k], true, 1, v_now,
+                                                  true) < v_used[k] THEN
             busy := true;
             RETURN;
         END IF;

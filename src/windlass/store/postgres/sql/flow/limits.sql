@@ -174,15 +174,11 @@ $$;
 -- [F7].
 CREATE OR REPLACE FUNCTION windlass.gate_wait(p_gate text) RETURNS float8
 LANGUAGE sql VOLATILE AS $$
-    SELECT CASE WHEN p.n = 0 THEN windlass.bucket_wait(g.budget, g.key, h.need)
+    SELECT CASE WHEN p.n = 0 THEN windlass.bucket_wait(g.budget, g.key, h.need, NULL, 0)
                 ELSE least(CASE WHEN windlass.breaker_state(b, windlass.unix_time()) <> 'closed'
-                           THEN 'Infinity'
-                                WHEN b.burst BETWEEN h.need AND h.need + p.n - 1
-                                THEN greatest(windlass.bucket_wait(g.budget, g.key, h.need), 0.02,
-                                              CASE WHEN b.rate > 0 THEN b.burst / (2 * b.rate)
-                                                   ELSE 'Infinity' END)
-                                ELSE windlass.bucket_wait(g.budget, g.key, h.need + p.n) END,
-                           greatest(windlass.bucket_wait(g.budget, g.key, h.need), p.kept)) END
+                                THEN 'Infinity'
+                                ELSE windlass.bucket_wait(g.budget, g.key, h.need, NULL, p.n) END,
+                           greatest(windlass.bucket_wait(g.budget, g.key, h.need, NULL, 0), p.kept)) END
       FROM (SELECT x.need FROM windlass.held x WHERE x.gate = p_gate ORDER BY x.turn LIMIT 1) AS h
      CROSS JOIN (SELECT substr(p_gate, 8, strpos(p_gate, '/') - 8),
                         substr(p_gate, strpos(p_gate, '/') + 1)) AS g (budget, key)

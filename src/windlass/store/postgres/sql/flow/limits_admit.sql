@@ -368,6 +368,7 @@ BEGIN
     END IF;
     IF v_kind = 'budget' THEN
         SELECT b.burst INTO v_burst FROM windlass.budget b WHERE b.name = v_budget;
+        PERFORM windlass.bucket_resume(v_budget, v_key);
     END IF;
     FOR h IN SELECT * FROM windlass.held x WHERE x.gate = p_gate AND x.turn >= v_from
               ORDER BY x.turn LOOP
@@ -381,7 +382,7 @@ BEGIN
         END IF;
         IF v_kind = 'budget' THEN
             IF v_limit IS NULL THEN
-                v_limit := windlass.bucket_tokens(v_budget, v_key, h.need);
+                v_limit := windlass.bucket_tokens(v_budget, v_key, h.need, NULL, true);
                 -- Else the claim would put it aside again, and so on for as long as somebody keeps the bucket.
                 IF v_limit >= v_taken + h.need AND NOT windlass.bucket_is_free(v_budget, v_key) THEN
                     v_limit := 0;

@@ -28,8 +28,8 @@ END $$;
 -- status 'full', until one ends, or 'slow', until the rate allows more.
 -- Callers: claim. May call: worker. Lock: none; the caller holds those of the queue and of this lane. Where
 -- the limit is new those of its other lanes, without waiting: a claim that began before may be under way
--- there, and is counted when it has ended; till then 'busy'. It writes nothing: a claim must get its xid
--- later (see claim_take).
+-- there, and is counted when it has ended; till then 'busy'. It writes nothing where there is room: a
+-- claim must get its xid later (see claim_take).
 CREATE OR REPLACE FUNCTION windlass.claim_room(p_lane int, p_limit int, OUT room int, OUT status text)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 DECLARE
@@ -51,7 +51,10 @@ BEGIN
     END IF;
     IF q.governor AND room > 0 THEN
         room := least(room, windlass.bucket_tokens('queue:' || q.name, ''));
-        status := CASE WHEN room < 1 THEN 'slow' END;
+        IF room < 1 THEN
+            status := 'slow';
+            PERFORM windlass.bucket_resume('queue:' || q.name, '');
+        END IF;
     END IF;
 END $$;
 
