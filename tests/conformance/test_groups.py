@@ -111,9 +111,54 @@ async def test_w4_it_can_be_asked_what_is_in_it(rig: Rig) -> None:
     assert await rig.store.group_jobs(group) == sorted(found)
     assert await rig.store.group_jobs(group, sorted(found)[1], 1) == sorted(found)[2:3]
     assert dict(await rig.store.group_counts(group)) == {
-        "succeeded": 1, "retrying": 1, "ready": 1, "gone": 1
+        "succeeded": 1, "retrying": 1, "ready": 1, "deleted": 1
     }  # fmt: skip
     assert dict(await rig.store.group_counts(12345)) == {}
+
+
+@pytest.mark.parametrize("open_", [True, False])
+async def test_w4_a_job_that_is_deleted_has_not_succeeded(rig: Rig, open_: bool) -> None:
+    """Whether it was waiting, dead or cancelled. One that has succeeded may go."""
+    worker = await rig.worker()
+    group = await opened(rig)
+    good, dead, cancelled, ready = await add(rig, group, "good", "dead", "cancelled", "ready")
+    (later,) = await rig.store.enqueue_in_group(group, [NewJob(task="later", payload="{}", delay=99.0)])
+    if not open_:
+        await rig.store.close_group(group)
+    await rig.finish(worker, await rig.run(worker, good))
+    await rig.finish(worker, await rig.run(worker, dead), Kind.DEAD)
+    await rig.store.cancel([cancelled])
+    await rig.store.promote()
+    await rig.store.delete([good, dead, cancelled, ready, later.id])
+    await rig.store.promote()
+    assert dict(await rig.store.group_counts(group)) == {"deleted": 4, "gone": 1}
+    if open_:
+        await rig.store.close_group(group)
+        await rig.store.promote()
+    assert await rig.state(group) is State.READY
+
+
+async def test_w4_a_job_that_was_dead_when_it_was_added_has_not_succeeded(rig: Rig) -> None:
+    """Its idempotency key is known."""
+    worker = await rig.worker()
+    dead = await rig.bring(State.DEAD, worker, idempotency_key="i")
+    group = await opened(rig)
+    (added,) = await rig.store.enqueue_in_group(group, [NewJob(task="t", payload="{}", idempotency_key="i")])
+    assert added.id == dead
+    await rig.store.promote()
+    await rig.store.delete([dead])
+    assert dict(await rig.store.group_counts(group)) == {"deleted": 1}
+
+
+async def test_w4_a_job_that_succeeds_after_a_retry_has(rig: Rig) -> None:
+    worker = await rig.worker()
+    group = await opened(rig)
+    (job,) = await add(rig, group, "t")
+    await rig.finish(worker, await rig.run(worker, job), Kind.DEAD)
+    await rig.store.promote()
+    await rig.store.retry([job])
+    await rig.finish(worker, await rig.run(worker, job))
+    assert dict(await rig.store.group_counts(group)) == {"succeeded": 1}
 
 
 async def test_w4_who_comes_after_the_group_comes_after_its_end(rig: Rig) -> None:

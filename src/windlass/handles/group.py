@@ -172,9 +172,9 @@ class Group(Job[dict[str, int]]):
     # -- looking and steering ---------------------------------------------------------------------------
 
     def counts(self) -> Mapping[str, int]:
-        """How many of its jobs are in each state: `{"succeeded": 7, "running": 2}`. Those that were deleted,
-        and those whose retention has passed, are `gone`. Each job is looked up: of thousands ask seldom.
-        Raises JobNotFound where there is no such group."""
+        """How many of its jobs are in each state: `{"succeeded": 7, "running": 2}`. Those that are not there
+        any more are `deleted` where they had not succeeded, else `gone`, as their retention has passed. Each
+        job is looked up: of thousands ask seldom. Raises JobNotFound where there is no such group."""
         return self._store_handle().call(self._counts)
 
     async def acounts(self) -> Mapping[str, int]:

@@ -31,6 +31,8 @@ class Groups(Enqueueing):
                 found = self._tables.jobs.get(job)
                 if found is not None and found.state not in FINISHED:
                     end.after += (job,)
+                elif found is not None and found.state is not State.SUCCEEDED:
+                    end.failed.add(job)
         return receipts
 
     @atomic
@@ -52,5 +54,6 @@ class Groups(Enqueueing):
         end, found = self._tables.jobs.get(group), Counter[str]()
         for job in () if end is None else end.members:
             known = self._tables.jobs.get(job)
-            found["gone" if known is None else str(known.shown)] += 1
+            gone = "deleted" if end is not None and job in end.failed else "gone"
+            found[gone if known is None else str(known.shown)] += 1
         return found

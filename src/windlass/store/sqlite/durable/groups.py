@@ -46,9 +46,10 @@ def jobs(connection: apsw.Connection, group: int, after: int = 0, limit: int = 1
 def counts(connection: apsw.Connection, group: int) -> Mapping[str, int]:
     """How many of its jobs are in each state. Reads only."""
     found: Counter[str] = Counter()
-    for job in jobs(connection, group, limit=-1):
+    for job, failed in fetch(connection, _SQL["members"], (group,)):
         seen = listing.seen_job(connection, job)
-        found["gone" if seen is None else str(seen.state)] += 1
+        gone = "deleted" if failed else "gone"
+        found[gone if seen is None else str(seen.state)] += 1
     return dict(found)
 
 

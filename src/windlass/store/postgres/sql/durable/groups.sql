@@ -112,9 +112,12 @@ END $$;
 SELECT g.job FROM windlass.group_job g WHERE g.group_end = $1 AND g.job > $2 ORDER BY g.job LIMIT $3
 
 -- :group_counts
--- How many jobs of a group are in each state.
+-- How many jobs of a group are in each state. The end of one that failed just now may be noted, and not yet
+-- served.
 -- Callers: the store's group_counts. Lock: none. Each is looked up by its index.
-SELECT coalesce(s.state, 'gone') AS state, count(*) AS n
+SELECT CASE WHEN s.state IS NOT NULL THEN s.state
+            WHEN g.failed OR EXISTS (SELECT FROM windlass.ended_otherwise o WHERE o.job = g.job OFFSET 0)
+            THEN 'deleted' ELSE 'gone' END AS state, count(*) AS n
   FROM windlass.group_job g
   LEFT JOIN LATERAL (SELECT x.state FROM windlass.standing_of(g.job) AS x LIMIT 1) AS s ON true
  WHERE g.group_end = $1 GROUP BY 1

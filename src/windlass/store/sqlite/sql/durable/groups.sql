@@ -6,6 +6,9 @@ SELECT 1 FROM windlass_after WHERE awaited = ?1 AND job = ?1;
 -- :add
 INSERT INTO windlass_group_job (group_end, job) VALUES (?, ?) ON CONFLICT DO NOTHING;
 
+-- :members  with those that have failed
+SELECT job, failed FROM windlass_group_job WHERE group_end = ?;
+
 -- :jobs
 SELECT job FROM windlass_group_job WHERE group_end = ? AND job > ? ORDER BY job LIMIT ?;
 
