@@ -1,12 +1,13 @@
 """Groups: their end comes after all jobs that were added, and waits while they are open [W4]."""
 
 import itertools
+from typing import Any
 
 import pytest
 
 from tests.conformance.kit import Rig
 from windlass.core.states import Kind, State
-from windlass.errors import GroupClosed, JobNotFound
+from windlass.errors import CircularWait, GroupClosed, JobNotFound
 from windlass.store.postgres import PostgresStore
 from windlass.store.records import JobChange, NewJob, Options
 from windlass.store.sqlite import SQLiteStore
@@ -159,6 +160,55 @@ async def test_w4_a_job_that_succeeds_after_a_retry_has(rig: Rig) -> None:
     await rig.store.retry([job])
     await rig.finish(worker, await rig.run(worker, job))
     assert dict(await rig.store.group_counts(group)) == {"succeeded": 1}
+
+
+async def after(rig: Rig, *others: int, **options: Any) -> int:
+    return (await rig.one("t", after=others, otherwise="run", **options)).id
+
+
+@pytest.mark.parametrize("length", [1, 2, 5])
+async def test_w4_a_group_takes_no_job_that_comes_after_it(rig: Rig, length: int) -> None:
+    """Over any number of jobs and groups between them; nothing is written. [P12]"""
+    groups = [await opened(rig) for _ in range(length)]
+    for group, other in itertools.pairwise(groups):
+        await add(rig, group, "link", options=Options(after=(await after(rig, other),)))
+    jobs = (await rig.depth()).scheduled
+    last = Options(after=(await after(rig, groups[0]),))
+    with pytest.raises(CircularWait, match="each would wait for the other"):
+        await add(rig, groups[-1], "closes", options=last)
+    assert (await rig.depth()).scheduled == jobs + 1
+    assert len(await rig.store.group_jobs(groups[-1])) == 0
+    assert not [each for each in await rig.store.diagnose() if each.name == "groups" and each.level != "ok"]
+    other = await after(rig, *(await rig.add("a", "b", "c")))
+    await add(rig, groups[-1], "waits", options=Options(after=(other,)))
+
+
+@pytest.mark.parametrize("key", ["unique_key", "idempotency_key"])
+async def test_w4_nor_the_twin_that_comes_after_it(rig: Rig, key: str) -> None:
+    group = await opened(rig)
+    new: dict[str, Any] = {"options": Options(unique_key="k", after=(group,))}
+    if key == "idempotency_key":
+        new = {"options": Options(after=(group,)), key: "k"}
+    (twin,) = await rig.store.enqueue([NewJob(task="t", payload="{}", **new)])
+    again: dict[str, Any] = {"options": Options(unique_key="k")} if key == "unique_key" else {key: "k"}
+    with pytest.raises(CircularWait):
+        await rig.store.enqueue_in_group(group, [NewJob(task="t", payload="{}", **again)])
+    assert await rig.state(twin.id) is State.SCHEDULED
+    assert await rig.store.group_jobs(group) == []
+
+
+async def test_w4_a_circle_that_is_broken_is_none(rig: Rig) -> None:
+    """The job between them has ended, or the group has."""
+    worker = await rig.worker()
+    group = await opened(rig)
+    between = await after(rig, group)
+    await rig.store.cancel([between])
+    await add(rig, group, "t", options=Options(after=(between,), otherwise="run"))
+    other = await opened(rig)
+    await rig.store.close_group(other)
+    await rig.store.promote()
+    await add(rig, group, "t", options=Options(after=(await after(rig, other),)))
+    assert len(await rig.claim(worker)) == 2
 
 
 async def test_w4_who_comes_after_the_group_comes_after_its_end(rig: Rig) -> None:
