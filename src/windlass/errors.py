@@ -211,6 +211,11 @@ class GroupClosed(WindlassError):
     another one."""
 
 
+class CircularWait(ConfigurationError):
+    """A job that comes after a group, itself or by jobs between them, was to be added to it [W4]: each would
+    wait for the other. Enqueue it after the group, with `on_success` or `on_end`."""
+
+
 class StepChanged(WindlassError):
     """A job has done a step of this name by other code than the one that asks for its result now [W1]. Give
     the step another name, or say that the old result will do: `accepts=(…)`."""

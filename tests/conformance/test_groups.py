@@ -1,12 +1,13 @@
 """Groups: their end comes after all jobs that were added, and waits while they are open [W4]."""
 
 import itertools
+from typing import Any
 
 import pytest
 
 from tests.conformance.kit import Rig
 from windlass.core.states import Kind, State
-from windlass.errors import GroupClosed, JobNotFound
+from windlass.errors import CircularWait, GroupClosed, JobNotFound
 from windlass.store.postgres import PostgresStore
 from windlass.store.records import JobChange, NewJob, Options
 from windlass.store.sqlite import SQLiteStore
@@ -111,9 +112,103 @@ async def test_w4_it_can_be_asked_what_is_in_it(rig: Rig) -> None:
     assert await rig.store.group_jobs(group) == sorted(found)
     assert await rig.store.group_jobs(group, sorted(found)[1], 1) == sorted(found)[2:3]
     assert dict(await rig.store.group_counts(group)) == {
-        "succeeded": 1, "retrying": 1, "ready": 1, "gone": 1
+        "succeeded": 1, "retrying": 1, "ready": 1, "deleted": 1
     }  # fmt: skip
     assert dict(await rig.store.group_counts(12345)) == {}
+
+
+@pytest.mark.parametrize("open_", [True, False])
+async def test_w4_a_job_that_is_deleted_has_not_succeeded(rig: Rig, open_: bool) -> None:
+    """Whether it was waiting, dead or cancelled. One that has succeeded may go."""
+    worker = await rig.worker()
+    group = await opened(rig)
+    good, dead, cancelled, ready = await add(rig, group, "good", "dead", "cancelled", "ready")
+    (later,) = await rig.store.enqueue_in_group(group, [NewJob(task="later", payload="{}", delay=99.0)])
+    if not open_:
+        await rig.store.close_group(group)
+    await rig.finish(worker, await rig.run(worker, good))
+    await rig.finish(worker, await rig.run(worker, dead), Kind.DEAD)
+    await rig.store.cancel([cancelled])
+    await rig.store.promote()
+    await rig.store.delete([good, dead, cancelled, ready, later.id])
+    await rig.store.promote()
+    assert dict(await rig.store.group_counts(group)) == {"deleted": 4, "gone": 1}
+    if open_:
+        await rig.store.close_group(group)
+        await rig.store.promote()
+    assert await rig.state(group) is State.READY
+
+
+async def test_w4_a_job_that_was_dead_when_it_was_added_has_not_succeeded(rig: Rig) -> None:
+    """Its idempotency key is known."""
+    worker = await rig.worker()
+    dead = await rig.bring(State.DEAD, worker, idempotency_key="i")
+    group = await opened(rig)
+    (added,) = await rig.store.enqueue_in_group(group, [NewJob(task="t", payload="{}", idempotency_key="i")])
+    assert added.id == dead
+    await rig.store.promote()
+    await rig.store.delete([dead])
+    assert dict(await rig.store.group_counts(group)) == {"deleted": 1}
+
+
+async def test_w4_a_job_that_succeeds_after_a_retry_has(rig: Rig) -> None:
+    worker = await rig.worker()
+    group = await opened(rig)
+    (job,) = await add(rig, group, "t")
+    await rig.finish(worker, await rig.run(worker, job), Kind.DEAD)
+    await rig.store.promote()
+    await rig.store.retry([job])
+    await rig.finish(worker, await rig.run(worker, job))
+    assert dict(await rig.store.group_counts(group)) == {"succeeded": 1}
+
+
+async def after(rig: Rig, *others: int, **options: Any) -> int:
+    return (await rig.one("t", after=others, otherwise="run", **options)).id
+
+
+@pytest.mark.parametrize("length", [1, 2, 5])
+async def test_w4_a_group_takes_no_job_that_comes_after_it(rig: Rig, length: int) -> None:
+    """Over any number of jobs and groups between them; nothing is written. [P12]"""
+    groups = [await opened(rig) for _ in range(length)]
+    for group, other in itertools.pairwise(groups):
+        await add(rig, group, "link", options=Options(after=(await after(rig, other),)))
+    jobs = (await rig.depth()).scheduled
+    last = Options(after=(await after(rig, groups[0]),))
+    with pytest.raises(CircularWait, match="each would wait for the other"):
+        await add(rig, groups[-1], "closes", options=last)
+    assert (await rig.depth()).scheduled == jobs + 1
+    assert len(await rig.store.group_jobs(groups[-1])) == 0
+    assert not [each for each in await rig.store.diagnose() if each.name == "groups" and each.level != "ok"]
+    other = await after(rig, *(await rig.add("a", "b", "c")))
+    await add(rig, groups[-1], "waits", options=Options(after=(other,)))
+
+
+@pytest.mark.parametrize("key", ["unique_key", "idempotency_key"])
+async def test_w4_nor_the_twin_that_comes_after_it(rig: Rig, key: str) -> None:
+    group = await opened(rig)
+    new: dict[str, Any] = {"options": Options(unique_key="k", after=(group,))}
+    if key == "idempotency_key":
+        new = {"options": Options(after=(group,)), key: "k"}
+    (twin,) = await rig.store.enqueue([NewJob(task="t", payload="{}", **new)])
+    again: dict[str, Any] = {"options": Options(unique_key="k")} if key == "unique_key" else {key: "k"}
+    with pytest.raises(CircularWait):
+        await rig.store.enqueue_in_group(group, [NewJob(task="t", payload="{}", **again)])
+    assert await rig.state(twin.id) is State.SCHEDULED
+    assert await rig.store.group_jobs(group) == []
+
+
+async def test_w4_a_circle_that_is_broken_is_none(rig: Rig) -> None:
+    """The job between them has ended, or the group has."""
+    worker = await rig.worker()
+    group = await opened(rig)
+    between = await after(rig, group)
+    await rig.store.cancel([between])
+    await add(rig, group, "t", options=Options(after=(between,), otherwise="run"))
+    other = await opened(rig)
+    await rig.store.close_group(other)
+    await rig.store.promote()
+    await add(rig, group, "t", options=Options(after=(await after(rig, other),)))
+    assert len(await rig.claim(worker)) == 2
 
 
 async def test_w4_who_comes_after_the_group_comes_after_its_end(rig: Rig) -> None:

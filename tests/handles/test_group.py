@@ -192,3 +192,22 @@ def test_a_group_takes_no_connection_and_is_not_replayed(any_app: Windlass) -> N
     any_app.run_until_idle()
     with pytest.raises(Exception, match="ends a group"):
         group.replay()
+
+
+def test_w4_a_group_of_deleted_jobs_has_not_succeeded(any_app: Windlass) -> None:
+    """As after any job that is deleted before it has succeeded [P12]."""
+    tasks(any_app)
+    load, fail, note = (any_app.named(name) for name in ("load", "fail", "note"))
+    with any_app.open_group("nightly") as group:
+        group.enqueue(load, "a.csv")
+        jobs = [group.enqueue(fail) for _ in range(3)]
+        success = group.on_success(note, "success")
+        group.on_end(note, "end")
+    for job in jobs:
+        assert job.delete() == "deleted"
+    any_app.run_until_idle(wait="5s")
+    assert group.counts() == {"succeeded": 1, "deleted": 3}
+    with pytest.raises(JobFailed, match="3 of the 4 jobs of group 'nightly' did not succeed"):
+        group.result()
+    assert success.status() == "cancelled"
+    assert RAN == ["load a.csv", "end"]

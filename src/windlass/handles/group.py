@@ -104,12 +104,13 @@ class Group(Job[dict[str, int]]):
     # -- adding -----------------------------------------------------------------------------------------
 
     def enqueue(self, task: Task[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
-        """Make a job and add it, in one transaction. Raises GroupClosed."""
+        """Make a job and add it, in one transaction. Raises GroupClosed, or CircularWait where it comes after
+        the group."""
         job = self._job_of(task, args, kwargs)
         return task._handle(self._send([job])[0])
 
     async def aenqueue(self, task: Task[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
-        """Make a job and add it, in one transaction. Raises GroupClosed."""
+        """Make a job and add it, in one transaction; see `enqueue`."""
         job = self._job_of(task, args, kwargs)
         return task._handle((await self._asend([job]))[0])
 
@@ -172,9 +173,9 @@ class Group(Job[dict[str, int]]):
     # -- looking and steering ---------------------------------------------------------------------------
 
     def counts(self) -> Mapping[str, int]:
-        """How many of its jobs are in each state: `{"succeeded": 7, "running": 2}`. Those that were deleted,
-        and those whose retention has passed, are `gone`. Each job is looked up: of thousands ask seldom.
-        Raises JobNotFound where there is no such group."""
+        """How many of its jobs are in each state: `{"succeeded": 7, "running": 2}`. Those that are not there
+        any more are `deleted` where they had not succeeded, else `gone`, as their retention has passed. Each
+        job is looked up: of thousands ask seldom. Raises JobNotFound where there is no such group."""
         return self._store_handle().call(self._counts)
 
     async def acounts(self) -> Mapping[str, int]:
@@ -232,15 +233,7 @@ class Group(Job[dict[str, int]]):
         return self._checked(task)._called(args, kwargs)
 
     def _send(self, jobs: Sequence[NewJob]) -> list[Receipt]:
-        return self._app._producer.send(self._not_after_it(jobs), group=self.id)
+        return self._app._producer.send(jobs, group=self.id)
 
     async def _asend(self, jobs: Sequence[NewJob]) -> list[Receipt]:
-        return await self._app._producer.asend(self._not_after_it(jobs), group=self.id)
-
-    def _not_after_it(self, jobs: Sequence[NewJob]) -> Sequence[NewJob]:
-        if any(self.id in job.options.after for job in jobs):
-            raise ConfigurationError(
-                f"a job that comes after group {self.id} cannot be in it: each would wait for the other; use "
-                "on_success() or on_end() for it"
-            )
-        return jobs
+        return await self._app._producer.asend(jobs, group=self.id)

@@ -21,7 +21,8 @@ class GroupShape(msgspec.Struct, frozen=True, kw_only=True):
     """The state of the job that ends it."""
     total: int
     counts: dict[str, int]
-    """How many of its jobs are in each state; `gone`: deleted, or past their retention."""
+    """How many of its jobs are in each state; `deleted`: not there any more, and had not succeeded; `gone`:
+    past their retention."""
     reason: str | None
 
 

@@ -5,15 +5,17 @@ The function of a step runs in the handler's own thread. What it returned is wri
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Any, ParamSpec, TypeVar
 
 from windlass.core.durations import Duration
 from windlass.running.emitting import RunStream
 from windlass.running.port import LOOK_EVERY, Port, wait
-from windlass.running.steps import IN_PLACE, WAIT, Call, Steps, Suspended, span, time_until
+from windlass.running.steps import IN_PLACE, WAIT, Call, Steps, span, time_until
 from windlass.signals import Retry
 from windlass.store.records import Step
 from windlass.store.signal_rules import check_name
@@ -56,40 +58,48 @@ class Blocking:
             retry=retry, timeout=None, type=type, version=version, accepts=accepts, was=was,
         )  # fmt: skip
         numbered = self._steps.numbered(name)
-        found = wait(self._port.loop, "blocking.step", lambda: self._steps.find(numbered, call))
-        if found is not None:
-            result: T = self._steps.read(found, call)
-            return result
+        with self._counted():
+            found = wait(self._port.loop, "blocking.step", lambda: self._steps.find(numbered, call))
+            if found is not None:
+                result: T = self._steps.read(found, call)
+                return result
+            value = self._tried(numbered, call)
+            kept: T = wait(self._port.loop, "blocking.step", lambda: self._steps.save(numbered, call, value))
+            return kept
+
+    def _tried(self, name: str, call: Call) -> Any:
+        """Call a function until it succeeds, as often as the step says."""
         failures = 0
         while True:
             self._check()
             try:
-                with self._steps.running(numbered):
-                    value = function(*args, **kwargs)
+                with self._steps.running(name):
+                    return call.function(*call.args, **call.kwargs)
             except Exception as error:
                 failures += 1
                 pause = call.pause(failures, error)
                 if pause is None:
                     raise
-                self._wait(pause)
-            else:
-                break
-        kept: T = wait(self._port.loop, "blocking.step", lambda: self._steps.save(numbered, call, value))
-        return kept
+            self._wait(pause)
+
+    def _counted(self) -> AbstractContextManager[None]:
+        return self._steps.counted(threading.current_thread())
 
     def sleep(self, delay: Duration) -> None:
         """Go on after a while; see `Context.sleep`."""
         lasts = span(delay)
         name = self._steps.numbered("sleep")
-        left = wait(self._port.loop, "blocking.sleep", lambda: self._steps.sleep(name, lasts))
+        with self._counted():
+            left = wait(self._port.loop, "blocking.sleep", lambda: self._steps.sleep(name, lasts))
         self._suspend(left, name)
 
     def _wait(self, seconds: float) -> None:
-        """Wait between two tries; raises Cancelled where the run should stop."""
+        """Wait between two tries; raises Cancelled where the run should stop, or what ends it."""
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:
             time.sleep(min(left, LOOK_EVERY))
             self._check()
+            self._steps.check()
 
     def sleep_until(self, moment: datetime) -> None:
         """Go on at a moment; see `Context.sleep_until`."""
@@ -101,20 +111,20 @@ class Blocking:
         lasts = None if timeout is None else span(timeout, f"wait({name!r}): timeout")
         numbered = self._steps.numbered(f"{WAIT}{name}")
         while True:
-            found = wait(
-                self._port.loop, "blocking.wait", lambda: self._steps.ask(numbered, name, lasts, type)
-            )
+            with self._counted():
+                found = wait(
+                    self._port.loop, "blocking.wait", lambda: self._steps.ask(numbered, name, lasts, type)
+                )
             if isinstance(found, Step):
                 return self._steps.answer(found, name, type)
             self._suspend(found, numbered)
 
     def _suspend(self, left: float, name: str) -> None:
-        """End the run, or sleep where that is soon over."""
+        """End the run once the steps in other threads have ended, or sleep where that is soon over."""
         if left > IN_PLACE:
-            suspended = Suspended(left, (name,))
-            self._steps.refuse(suspended)
-            raise suspended
-        time.sleep(left)
+            wait(self._port.loop, "blocking.wait", lambda: self._steps.suspend(name, left))
+        else:
+            time.sleep(left)
 
     def emit(self, value: Any) -> None:
         """Append an event to the job's stream; see `Context.emit`."""

@@ -374,7 +374,7 @@ class Context:
         end first. A sleep of a second or less is waited for in place."""
         lasts = span(delay)
         name = self._durable.numbered("sleep")
-        with self._durable.counted():
+        with self._durable.counted(asyncio.current_task()):
             left = await self._durable.sleep(name, lasts)
         if left > IN_PLACE:
             await self._durable.suspend(name, left)
@@ -401,7 +401,7 @@ class Context:
         lasts = None if timeout is None else span(timeout, f"wait({name!r}): timeout")
         numbered = self._durable.numbered(f"{WAIT}{name}")
         while True:
-            with self._durable.counted():
+            with self._durable.counted(asyncio.current_task()):
                 found = await self._durable.ask(numbered, name, lasts, type)
             if isinstance(found, Step):
                 return self._durable.answer(found, name, type)

@@ -3,7 +3,8 @@
 A step is known by its name; where a handler uses a name again, in a loop say, the second is `name#2`, and so
 on. Code between steps is run again by each attempt and may be anything. A sleep is a step that ends the run:
 the job is put off until it is over, and holds neither a slot nor a lease meanwhile [W2]. So is a wait for a
-signal. They let steps that run beside them come to their end first: what was begun is kept.
+signal. They let steps that run beside them come to their end first: what was begun is kept. So does the end
+of a handler, however it ends: a step that went on would run beside itself in the next attempt.
 
 Steps are read from the store once, by the first call that needs them; not at all where nobody can have run
 the job before. A step has no steps of its own: they would not run again when it does not, and the numbers of
@@ -19,7 +20,7 @@ import random
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any, Final, TypeVar, cast
@@ -37,7 +38,7 @@ from windlass.errors import (
     WaitTimedOut,
 )
 from windlass.running.encoding import Decoder, decoder, encode, return_type, schema_of
-from windlass.running.port import Port
+from windlass.running.port import Port, runs_on
 from windlass.signals import MAX_DELAY, Retry, Signal
 from windlass.store.records import TIMEOUT, ClaimedJob, Step, Wait
 
@@ -168,13 +169,15 @@ class Steps:
         self._job = job
         self._port = port
         self._used: dict[str, int] = {}
-        self._numbering = threading.Lock()
+        self._lock = threading.Lock()
         self._kept: dict[str, Step] | None = None
         self._read_at = 0.0
         self._turn = asyncio.Lock()
-        self._running = 0
-        self._still = asyncio.Event()
-        self._still.set()
+        self._running: list[object] = []
+        """What runs the steps under way: tasks of the loop, threads of a plain handler, and calls of plain
+        functions, each in a thread of its own."""
+        self._changed = asyncio.Event()
+        """One of them has ended, or the run has."""
         self._sleeps: dict[str, float] = {}
         """The sleeps under way, and when they are over, by the monotonic clock."""
         self._refusal: BaseException | None = None
@@ -182,8 +185,18 @@ class Steps:
         """The results of others that this run was handed, until they are kept."""
 
     def refuse(self, why: BaseException) -> None:
-        """No more steps: whoever asks for one is told this."""
+        """Begin no more steps: a call of one raises this."""
         self._refusal = why
+        self._changed.set()
+
+    def check(self) -> None:
+        """Raise what a call of a step raises now, where no more of them begin."""
+        if self._refusal is not None:
+            raise self._refusal
+
+    def close(self) -> None:
+        """Begin no more steps, since the handler has ended."""
+        self.refuse(asyncio.CancelledError(f"job {self._job.id} runs no more"))
 
     def go_on(self) -> None:
         """The handler has returned. Where the run was to end at a sleep or a wait, and the handler caught
@@ -210,14 +223,13 @@ class Steps:
     def numbered(self, name: str) -> str:
         """The name of the next step that is called so. From any thread, in the order of the calls."""
         _check_name(name)
-        if self._refusal is not None:
-            raise self._refusal
+        self.check()
         if (outer := self.inside) is not None:
             raise ConfigurationError(
                 f"task {self._job.task}, job {self._job.id}: {name!r} would be a step inside of step "
                 f"{outer!r}; call the function itself there, or make them two steps of the handler"
             )
-        with self._numbering:
+        with self._lock:
             times = self._used[name] = self._used.get(name, 0) + 1
         return name if times == 1 else f"{name}#{times}"
 
@@ -243,16 +255,48 @@ class Steps:
         return outer is not None and outer[0] is self and outer[2]
 
     @contextmanager
-    def counted(self) -> Iterator[None]:
-        """Around a step on the loop: sleeps beside it wait for its end."""
-        self._running += 1
-        self._still.clear()
+    def counted(self, by: object) -> Iterator[None]:
+        """Make the end of the run, and the sleeps beside it, wait for the end of a step, in any thread. `by`
+        is what runs it: a task of the loop, or anything else that cannot be cancelled."""
+        with self._lock:
+            self.check()
+            self._running.append(by)
         try:
             yield
         finally:
-            self._running -= 1
-            if not self._running:
-                self._still.set()
+            with self._lock:
+                self._running.remove(by)
+            if runs_on(loop := self._port.loop):
+                self._changed.set()
+            else:
+                with suppress(RuntimeError):  # the loop is closed, and nobody waits
+                    loop.call_soon_threadsafe(self._changed.set)
+
+    async def ended(self, by: object = None) -> None:
+        """Wait until no step is under way; with `by`, none that this runs."""
+        while self._running if by is None else by in self._running:
+            self._changed.clear()
+            await self._changed.wait()
+
+    async def stop(self) -> None:
+        """Cancel the steps that run on the loop, and wait for their end. A thread goes on [W1]."""
+        for task in self._tasks():
+            task.cancel()
+        while self._tasks():
+            self._changed.clear()
+            await self._changed.wait()
+
+    def _tasks(self) -> list[asyncio.Task[Any]]:
+        return [each for each in self._running if isinstance(each, asyncio.Task)]
+
+    async def pause(self, seconds: float) -> None:
+        """Wait between two tries of a step. Raises where the run has ended meanwhile: no other begins."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while self._refusal is None:
+                    self._changed.clear()
+                    await self._changed.wait()
+        self.check()
 
     async def find(self, name: str, call: Call) -> Step | None:
         """The step that is done already. Raises StepChanged where other code has done it, ConfigurationError
@@ -332,11 +376,13 @@ class Steps:
             while (left := over - time.monotonic()) > 0:
                 if await self._is_still(left):
                     first = min(self._sleeps.values()) - time.monotonic()
-                    if first > IN_PLACE:
-                        suspended = Suspended(first, self._sleeps)
-                        self.refuse(suspended)
-                        raise suspended
-                    await asyncio.sleep(first)
+                    if first <= IN_PLACE:
+                        await asyncio.sleep(first)
+                        continue
+                    with self._lock:  # no thread begins a step in between
+                        if self._refusal is None and not self._running:
+                            self._refusal = Suspended(first, self._sleeps)
+                    self.check()
         finally:
             del self._sleeps[name]
 
@@ -344,7 +390,7 @@ class Steps:
         """Whether no step runs any more, within so many seconds."""
         try:
             async with asyncio.timeout(within):
-                await self._still.wait()
+                await self.ended()
         except TimeoutError:
             return False
         for _ in range(HANDED_ON):
@@ -402,19 +448,19 @@ async def run(steps: Steps, call: Call) -> Any:
 
     async def once() -> Any:
         with steps.running(name):
-            return await _called(call)
+            return await _called(steps, call)
 
     name = steps.numbered(call.name)
-    with steps.counted():
+    with steps.counted(asyncio.current_task()):
         found = await steps.find(name, call)
         if found is not None:
             return steps.read(found, call)
-        return await steps.save(name, call, await _tried(call, once))
+        return await steps.save(name, call, await _tried(steps, call, once))
 
 
 async def run_in_transaction(steps: Steps, call: Call, job: ClaimedJob, port: Port) -> Any:
-    """The same with a transaction that its function works in and that makes the step durable. The function
-    is handed the connection before its own arguments; what fails is rolled back before it is tried again."""
+    """Run a step in a transaction that its function works in and that makes it durable. The function is
+    handed the connection before its own arguments; what fails is rolled back before it is tried again."""
 
     async def once() -> Step:
         made: list[Step] = []
@@ -426,14 +472,14 @@ async def run_in_transaction(steps: Steps, call: Call, job: ClaimedJob, port: Po
         return made[0]
 
     name = steps.numbered(call.name)
-    with steps.counted():
+    with steps.counted(asyncio.current_task()):
         found = await steps.find(name, call)
         if found is not None:
             return steps.read(found, call)
-        return steps.read(await _tried(call, once), call)
+        return steps.read(await _tried(steps, call, once), call)
 
 
-async def _tried(call: Call, once: Callable[[], Awaitable[T]]) -> T:
+async def _tried(steps: Steps, call: Call, once: Callable[[], Awaitable[T]]) -> T:
     """Call a function until it succeeds, as often as the step says."""
     failures = 0
     while True:
@@ -445,13 +491,19 @@ async def _tried(call: Call, once: Callable[[], Awaitable[T]]) -> T:
             pause = call.pause(failures, error)
             if pause is None:
                 raise
-        await asyncio.sleep(pause)
+        await steps.pause(pause)
+        await steps.ended(call)  # a thread that has run into the timeout goes on
 
 
-async def _called(call: Call) -> Any:
+async def _called(steps: Steps, call: Call) -> Any:
     if inspect.iscoroutinefunction(inspect.unwrap(call.function)):
         return await call.function(*call.args, **call.kwargs)
-    value = await asyncio.to_thread(call.function, *call.args, **call.kwargs)
+
+    def function() -> Any:
+        with steps.counted(call):
+            return call.function(*call.args, **call.kwargs)
+
+    value = await asyncio.to_thread(function)
     return await value if inspect.isawaitable(value) else value
 
 

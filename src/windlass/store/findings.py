@@ -4,9 +4,13 @@ than their budget can ever hold [F1]; and how far the reports of workers are fro
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from windlass.core.counts import plural
 from windlass.store.records import Finding
+
+CIRCLES: Final = 10
+"""Groups that wait for themselves, of which a finding is made."""
 
 
 def ok(name: str, text: str) -> Finding:
@@ -58,3 +62,16 @@ def over(budgets: Iterable[tuple[str, int, int]]) -> list[Finding]:
         )
         for budget, waiting, need in budgets
     ] or [ok("budgets", "no job needs more tokens than its budget can hold")]
+
+
+def circles(found: Iterable[tuple[int, int]]) -> list[Finding]:
+    """Of groups that wait for a job which comes after them [W4]: the group and that job."""
+    return [
+        error(
+            "groups",
+            f"group {group} waits for job {job}, which comes after it, itself or by jobs between them: none "
+            "of them ever runs",
+            f"windlass job cancel {job}",
+        )
+        for group, job in found
+    ] or [ok("groups", "no group waits for a job that comes after it")]

@@ -29,6 +29,7 @@ def _bring_up_to_date(tables: Tables, job: Job, now: float) -> bool:
         why = f"job {failed[0]}, which it comes after, is {states[failed[0]] or 'gone'}"
         tables.end(job, end, now, reason=why)
         return True
+    job.failed.update(failed)
     job.after = tuple(id for id, state in states.items() if state and state not in FINISHED)
     job.reason = job.waits_for()
     if not job.after and job.run_at is not None and job.run_at <= now:

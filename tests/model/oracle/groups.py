@@ -9,7 +9,7 @@ from typing import Any
 from tests.model.oracle.base import atomic
 from tests.model.oracle.enqueue import Enqueueing
 from windlass.core.states import FINISHED, State
-from windlass.errors import GroupClosed, JobNotFound
+from windlass.errors import CircularWait, GroupClosed, JobNotFound
 from windlass.store.records import NewJob, Receipt
 
 
@@ -24,14 +24,28 @@ class Groups(Enqueueing):
             raise JobNotFound(f"there is no group {group}")
         if end.state is not State.SCHEDULED or group not in end.after:
             raise GroupClosed(f"group {group} takes no more jobs")
+        self._refuse_circle(group, [id for job in jobs for id in job.options.after])
         receipts = await self.enqueue(jobs, connection=connection)
+        self._refuse_circle(group, [receipt.id for receipt in receipts])
         for job in dict.fromkeys(receipt.id for receipt in receipts if receipt.id):
             if job not in end.members:
                 end.members.append(job)
                 found = self._tables.jobs.get(job)
                 if found is not None and found.state not in FINISHED:
                     end.after += (job,)
+                elif found is not None and found.state is not State.SUCCEEDED:
+                    end.failed.add(job)
         return receipts
+
+    def _refuse_circle(self, group: int, jobs: Sequence[int]) -> None:
+        if any(self._comes_after(job, group) for job in jobs):
+            raise CircularWait(f"each would wait for the other: group {group} and a job that comes after it")
+
+    def _comes_after(self, job: int, other: int) -> bool:
+        known = self._tables.jobs.get(job)
+        return job == other or any(
+            self._comes_after(each, other) for each in (known.after if known else ()) if each != job
+        )
 
     @atomic
     async def close_group(self, group: int) -> bool:
@@ -52,5 +66,6 @@ class Groups(Enqueueing):
         end, found = self._tables.jobs.get(group), Counter[str]()
         for job in () if end is None else end.members:
             known = self._tables.jobs.get(job)
-            found["gone" if known is None else str(known.shown)] += 1
+            gone = "deleted" if end is not None and job in end.failed else "gone"
+            found[gone if known is None else str(known.shown)] += 1
         return found

@@ -77,6 +77,8 @@ class Job:
     """Jobs that it still waits for [P12]."""
     members: list[int] = field(default_factory=list)
     """The jobs of the group that it ends [W4]."""
+    failed: set[int] = field(default_factory=set)
+    """Jobs that it waited for and that have not succeeded."""
     gate: str | None = None
     """The gate in whose line it stands."""
     passes: dict[str, int] = field(default_factory=dict)

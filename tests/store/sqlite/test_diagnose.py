@@ -84,3 +84,22 @@ async def test_a_worker_of_another_machine(tmp_path: Path, monkeypatch: pytest.M
         assert found.level == "error"
         assert "far" in found.text
         assert "PostgreSQL" in found.advice
+
+
+async def test_w4_a_group_that_waits_for_a_job_which_comes_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Made by a version that let it be made."""
+    async with opened(tmp_path / "w.db") as store:
+        (group,) = await store.enqueue([job(group_end=True, otherwise="run")])
+        (between,) = await store.enqueue([job(after=(group.id,))])
+        with monkeypatch.context() as patch:
+            patch.setattr("windlass.store.sqlite.durable.groups.leads_to", lambda *_: False)
+            closes = job(after=(between.id,))
+            _, closes_it = await store.enqueue_in_group(group.id, [job(), closes])
+        found = (await findings(store))["groups"]
+        assert found.level == "error"
+        assert found.text.startswith(f"group {group.id} waits for job {closes_it.id}, which comes after it")
+        assert found.advice == f"windlass job cancel {closes_it.id}"
+        await store.cancel([closes_it.id])
+        assert (await findings(store))["groups"].level == "ok"

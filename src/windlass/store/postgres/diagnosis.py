@@ -59,6 +59,7 @@ class Diagnosis:
             "polling": self._polling,
             "queues": self._unserved,
             "budgets": self._over,
+            "groups": self._circles,
             "counts": self._counts,
             "rotation": self._rotation,
             "locks": self._locks,
@@ -211,6 +212,11 @@ class Diagnosis:
     async def _over(self) -> AsyncIterator[Finding]:
         rows = await self._db.query("over")
         for found in findings.over((row["budget"], row["waiting"], row["need"]) for row in rows):
+            yield found
+
+    async def _circles(self) -> AsyncIterator[Finding]:
+        rows = await self._db.query("circles", findings.CIRCLES)
+        for found in findings.circles((row["group_end"], row["job"]) for row in rows):
             yield found
 
     async def _counts(self) -> AsyncIterator[Finding]:

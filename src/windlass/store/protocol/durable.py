@@ -92,5 +92,5 @@ class Groups(Protocol):
         """The jobs of a group by their ids, those above `after`."""
 
     async def group_counts(self, group: int) -> Mapping[str, int]:
-        """How many jobs of a group there are in each state. Those whose retention has passed, and deleted
-        ones, are `gone`."""
+        """How many jobs of a group there are in each state. Those that are not there any more are `deleted`
+        where they had not succeeded, else `gone`: their retention has passed."""

@@ -67,6 +67,8 @@ def await_jobs(
             awaited.append(row)
         elif row is None or row.state != rows.SUCCEEDED:
             failed = failed or (other, row.state if row is not None else None)
+            if row is not None:
+                tx.run(_SQL["failed"], (other, encode([job]).decode()))
     tx.many(_SQL["add"], ((row.id, job, run_at) for row in awaited))
     tx.many(_SQL["bind"], ((row.pos,) for row in awaited))
     return bool(awaited), failed
@@ -123,7 +125,10 @@ def _serve_edges(tx: Transaction, other: int, state: int, limit: int, free: dict
     waiting = tx.all(_SQL["waiting_for"], (other, limit))
     jobs = encode([job for job, _ in waiting]).decode()
     tx.run(_SQL["arrived"], (other, jobs))
-    given_up = set() if state == rows.SUCCEEDED else _give_up_waiting(tx, waiting, other, state)
+    given_up = set[int]()
+    if state != rows.SUCCEEDED:
+        tx.run(_SQL["failed"], (other, jobs))
+        given_up = _give_up_waiting(tx, waiting, other, state)
     still = {job for (job,) in tx.all(_SQL["waits"], (jobs,))}
     free.update((job, run_at) for job, run_at in waiting if job not in still and job not in given_up)
     if len(waiting) < limit:

@@ -46,6 +46,7 @@ from windlass.store.measures import (
 from windlass.store.sqlite import moving, schema
 from windlass.store.sqlite.cluster import serving
 from windlass.store.sqlite.connections.connection import CHECKPOINT_PAGES, is_safe, needed
+from windlass.store.sqlite.durable import groups
 from windlass.store.sqlite.operation.transaction import Transaction
 from windlass.store.sqlite.rows import ENDS, encode, failures, fetch, named
 from windlass.store.sqlite.schema import Statements
@@ -284,6 +285,7 @@ def diagnose(connection: apsw.Connection, now: float) -> list[records.Finding]:
         *_moved(connection),
         *findings.unserved(_unserved_queues(connection, now)),
         *findings.over(fetch(connection, _SQL["over_budgets"])),
+        *findings.circles(groups.circles(connection)),
         _counts(connection),
         _same_machine(connection, now),
     ]

@@ -23,6 +23,7 @@ from windlass.core.slots import LONG
 from windlass.core.states import Kind
 from windlass.running.context import Context
 from windlass.running.failures import describe
+from windlass.running.steps import Steps
 from windlass.store.records import DEFAULT_OPTIONS, ClaimedJob, Outcome
 from windlass.tasks.task import RegisteredTask
 from windlass.worker.engine.assignment import DEFAULT, Assignment
@@ -259,16 +260,32 @@ class Slots:
                 if run.job.starts_at:
                     await sleep_until(run.began)
                 outcome = await self._runner.run(run.job, run.context, call)
-                if run.why is not None and outcome.kind is Kind.RETRY:
-                    outcome = run.instead(outcome)
             except asyncio.CancelledError as cancelled:
                 outcome = await self._stopped(run, cancelled)
+            if run.context._steps is not None:
+                await self._end_steps(run, run.context._steps)
+            if run.why is not None and outcome is not None and outcome.kind is Kind.RETRY:
+                outcome = run.instead(outcome)
             if run.context._emits is not None:
                 await run.context._emits.close()
         except Exception as error:  # noqa: BLE001 - see _broken
             outcome = self._broken(run, error)
         finally:
             self._done(run, outcome)
+
+    async def _end_steps(self, run: Run, steps: Steps) -> None:
+        """Wait for the steps that the handler has left running: the next attempt would run them beside
+        themselves [W1]. Of a run that was told to stop they are cancelled, and threads are left behind, as
+        those of plain handlers are: by a cancel only when its time is up. Heartbeats go on meanwhile [C7]."""
+        steps.close()
+        if run.why is None or (run.why is Why.CANCELLED and not run.stoppable):
+            with contextlib.suppress(asyncio.CancelledError):  # told to stop meanwhile
+                await steps.ended()
+        await steps.stop()
+        if run.why is Why.CANCELLED:
+            run.stoppable = False
+            with contextlib.suppress(asyncio.CancelledError):
+                await steps.ended()
 
     async def _run_batch(self, first: Run, task: RegisteredTask[..., Any]) -> None:
         """As `_run`, for all jobs of a batch."""

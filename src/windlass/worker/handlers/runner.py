@@ -264,7 +264,7 @@ class Runner:
         began: float,
     ) -> Outcome:
         if context._steps is not None:  # what the handler has left running begins no more
-            context._steps.refuse(asyncio.CancelledError(f"job {job.id} runs no more"))
+            context._steps.close()
         if context.ended:
             logger.warning(
                 "%s raised after it had ended in its own transaction: %s", name(job), causes(error)

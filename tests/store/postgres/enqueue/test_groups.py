@@ -1,6 +1,7 @@
 """Groups, while transactions that add to them are open [W4]."""
 
 import asyncio
+import json
 
 import asyncpg
 import pytest
@@ -99,3 +100,65 @@ async def test_w4_the_last_job_ends_while_somebody_adds(alone: Base) -> None:
     await settle(alone)
     assert await alone.drain(lane, worker) == [group]
     assert await alone.look.value("SELECT count(*) FROM windlass.after_edge") == 0
+
+
+async def after(session: Session, *others: int) -> int:
+    job = await session.value(
+        "SELECT job FROM windlass.enqueue_one('t', '{}', $1, 2::smallint, NULL, NULL, $2, 'skip', NULL)",
+        session.queue,
+        json.dumps({"after": others, "otherwise": "run"}),
+    )
+    return int(job)
+
+
+async def test_w4_two_that_close_a_circle_at_the_same_moment(alone: Base) -> None:
+    """Neither transaction sees the other: one of them waits, and is refused."""
+    groups = [await opened(alone.look) for _ in range(2)]
+    first, second = await alone.sessions(2)
+    await first.begin()
+    await second.begin()
+    link = await after(first, groups[1])
+    await first.run("SELECT windlass.add_to_group($1, $2)", groups[0], [link])
+    closes = await after(second, groups[0])
+    adding = asyncio.create_task(second.run("SELECT windlass.add_to_group($1, $2)", groups[1], [closes]))
+    await alone.blocked(second)
+    await first.commit()
+    with pytest.raises(asyncpg.PostgresError, match="each would wait for the other"):
+        await adding
+    await second.rollback()
+    for group in groups[::-1]:
+        await alone.look.run("SELECT windlass.close_group($1)", group)
+    await settle(alone)
+    assert [await alone.state(group) for group in groups] == ["scheduled", "ready"]
+
+
+async def test_w4_who_adds_jobs_that_wait_for_nobody_is_not_held_up(alone: Base) -> None:
+    groups = [await opened(alone.look) for _ in range(2)]
+    first, second = await alone.sessions(2)
+    await first.begin()
+    await first.run("SELECT windlass.add_to_group($1, $2)", groups[0], [await after(first, groups[1])])
+    await second.run("SELECT windlass.add_to_group($1, $2)", groups[1], [await second.enqueue()])
+    await first.commit()
+
+
+async def test_w4_the_doctor_finds_a_circle_that_somebody_has_made(alone: Base) -> None:
+    """With functions of a version that let it be made."""
+    store = await alone.store()
+    looks = await alone.look.value("SELECT pg_get_functiondef('windlass.leads_to'::regproc)")
+    await alone.look.run(
+        "CREATE OR REPLACE FUNCTION windlass.leads_to(p_jobs bigint[], p_on bigint) RETURNS boolean "
+        "LANGUAGE sql AS 'SELECT false'"
+    )
+    group, fine = await opened(alone.look), await opened(alone.look)
+    await alone.look.run("SELECT windlass.add_to_group($1, $2)", fine, [await after(alone.look, group)])
+    between = await after(alone.look, group)
+    job = await after(alone.look, await alone.look.enqueue(), between)
+    await alone.look.run("SELECT windlass.add_to_group($1, $2)", group, [await alone.look.enqueue(), job])
+    await alone.look.run(looks)
+    (found,) = [each for each in await store.diagnose() if each.name == "groups"]
+    assert found.level == "error"
+    assert found.text.startswith(f"group {group} waits for job {job}, which comes after it")
+    assert found.advice == f"windlass job cancel {job}"
+    assert await store.cancel([job]) == {job: "cancelled"}
+    (found,) = [each for each in await store.diagnose() if each.name == "groups"]
+    assert found.level == "ok"

@@ -20,6 +20,7 @@ NAMES = [
     "polling",
     "queues",
     "budgets",
+    "groups",
     "counts",
     "rotation",
     "locks",
@@ -177,5 +178,5 @@ async def test_a_reader_may_ask_and_a_producer_is_told_what_it_cannot_see(
     """[rule 11] A look that was not taken is no good report."""
     assert await wrong(await alone.store(role("reader"))) == {}
     found = await wrong(await alone.store(role("producer")))
-    assert set(found) == {"speed", "polling", "queues", "budgets", "counts", "rotation", "locks"}
+    assert set(found) == {"speed", "polling", "queues", "budgets", "groups", "counts", "rotation", "locks"}
     assert "may not see" in found["queues"].text

@@ -28,6 +28,7 @@ BY_CODE: Final[dict[str, type[errors.WindlassError]]] = {
     "WL010": errors.JobNotFound,
     "WL013": errors.StoreUnavailable,
     "WL024": errors.GroupClosed,
+    "WL025": errors.CircularWait,
     READ_ONLY: errors.StoreReadOnly,
     "42501": errors.StoreForbidden,
     "53100": errors.StoreFull,

@@ -517,10 +517,12 @@ CREATE TABLE windlass.deferred_left (
     id bigint PRIMARY KEY
 );
 
--- The jobs of groups [W4], by the job that ends the group. Only added to.
+-- The jobs of groups [W4], by the job that ends the group. failed: it has ended, and not succeeded, while the
+-- group waited: by that one that is gone is known from one that succeeded and whose retention has passed.
 CREATE TABLE windlass.group_job (
     group_end bigint NOT NULL,
     job       bigint NOT NULL,
+    failed    boolean NOT NULL DEFAULT false,
     PRIMARY KEY (group_end, job)
 );
 

@@ -280,8 +280,9 @@ END $$;
 
 -- Takes away the edges of jobs that have succeeded, up to p_limit; who waits for nobody else is offered, or
 -- due at its time. Returns those of the jobs that have edges left. p_failed: they have not succeeded, so only
--- who runs nevertheless goes on.
--- Callers: note_ends, follow. May call: worker. Lock: the jobs that wait, without waiting; those of offer.
+-- who runs nevertheless goes on, and a group remembers that.
+-- Callers: note_ends, follow. May call: worker. Lock: the jobs that wait, without waiting, and then their rows
+-- of group_job; those of offer.
 -- isfinite keeps the index of times out of the plan, and array_position that of the other column: two arrays
 -- would be probed pair by pair. Rows are found by arrays, not by joins, which may begin with all rows of a
 -- table that is thought to be small [rule 8].
@@ -308,6 +309,9 @@ BEGIN
                      WHERE d.id = ANY (v_jobs) AND NOT isfinite(d.run_at)
                        AND (NOT p_failed OR d.options ->> 'otherwise' = 'run')
                        FOR UPDATE SKIP LOCKED);
+    IF p_failed THEN
+        UPDATE windlass.group_job g SET failed = true WHERE g.group_end = ANY (v_mine) AND g.job = ANY (p_on);
+    END IF;
     DELETE FROM windlass.after_edge e
      WHERE e.job = ANY (v_jobs) AND array_position(p_on, e.on_job) IS NOT NULL
        AND (e.job = ANY (v_mine) OR NOT EXISTS (SELECT FROM windlass.deferred d

@@ -333,10 +333,12 @@ CREATE TABLE windlass_worker (
 
 -- ── jobs that come after others ────────────────────────────────────────────────────────────────────────────
 
--- The jobs of groups [W4], by the job that ends the group. Only added to.
+-- The jobs of groups [W4], by the job that ends the group. failed: it has ended, and not succeeded, while the
+-- group waited: by that one that is gone is known from one that succeeded and whose retention has passed.
 CREATE TABLE windlass_group_job (
     group_end INTEGER NOT NULL,
     job       INTEGER NOT NULL,
+    failed    INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (group_end, job)
 ) STRICT, WITHOUT ROWID;
 

@@ -23,6 +23,10 @@ SELECT job, state FROM windlass_awaited ORDER BY job LIMIT 1;
 -- :waiting_for  those that wait for this one
 SELECT job, run_at FROM windlass_after WHERE awaited = ? ORDER BY job LIMIT ?;
 
+-- :failed  groups remember which of their jobs have not succeeded
+UPDATE windlass_group_job SET failed = 1
+WHERE job = ?1 AND group_end IN (SELECT value FROM json_each(?2));
+
 -- :arrived
 DELETE FROM windlass_after WHERE awaited = ? AND job IN (SELECT value FROM json_each(?));
 

@@ -6,7 +6,8 @@
 -- Adds jobs to a group: its end comes after them, too. Refuses where the group is not open.
 -- Callers: the store, after it has enqueued them in the same transaction. May call: worker, producer.
 -- Lock: the row of the group's end FOR KEY SHARE until the transaction ends, which close_group waits for, and
--- which whoever serves edges passes over; ACCESS SHARE on claim, as in check_after.
+-- which whoever serves edges passes over; then, where jobs are added that wait for others, advisory, (oid of
+-- the group_job table, 0), until the transaction ends; ACCESS SHARE on claim, as in check_after.
 CREATE OR REPLACE FUNCTION windlass.add_to_group(p_group bigint, p_jobs bigint[]) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
@@ -24,6 +25,15 @@ BEGIN
         RAISE EXCEPTION 'group % takes no more jobs', p_group USING ERRCODE = 'WL024',
             HINT = 'It was closed, or its end was cancelled, retried or has come. Open another group.';
     END IF;
+    IF EXISTS (SELECT FROM windlass.after_edge e WHERE e.job = ANY (p_jobs)) THEN
+        -- Two that close a circle at the same moment would not see each other.
+        PERFORM pg_advisory_xact_lock(('windlass.group_job'::regclass::oid::bigint - 2147483648)::int, 0);
+        IF windlass.leads_to(p_jobs, p_group) THEN
+            RAISE EXCEPTION 'a job that comes after group %, itself or by jobs between them, cannot be in it: '
+                            'each would wait for the other', p_group
+                USING ERRCODE = 'WL025', HINT = 'Use on_success() or on_end() for it.';
+        END IF;
+    END IF;
     WITH added AS (
         INSERT INTO windlass.group_job (group_end, job)
         SELECT p_group, u.id FROM (SELECT DISTINCT unnest(p_jobs) AS id) AS u WHERE u.id > 0
@@ -35,6 +45,44 @@ BEGIN
         PERFORM windlass.add_edges(array_fill(1, ARRAY[cardinality(v_on)]), v_on, v_states, ARRAY[p_group],
                                    ARRAY['after']);
     END IF;
+END $$;
+
+-- Whether one of these jobs comes after another one, itself or by jobs between them. Walks from both, always on
+-- the side where fewer jobs stand, so a group of a hundred thousand costs nothing where few come after it.
+-- A circle goes through an open group. A job comes after jobs that are there when it is made, and nobody can
+-- come after one that is not; only the end of a group gets edges later, to jobs that may come after it. So
+-- jobs are looked at as they are added to a group, and only those that wait for others. Edges of a job that
+-- waits no more say nothing: they are dropped later.
+-- Callers: add_to_group, diagnosis. May call: worker, reader. Lock: none.
+CREATE OR REPLACE FUNCTION windlass.leads_to(p_jobs bigint[], p_on bigint) RETURNS boolean
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+DECLARE
+    v_from   bigint[] := p_jobs;             -- the last that were found that the jobs come after
+    v_to     bigint[] := ARRAY[p_on];        -- and that come after the other one
+    v_before bigint[] := p_jobs;             -- all of them
+    v_behind bigint[] := ARRAY[p_on];
+BEGIN
+    LOOP
+        IF EXISTS (SELECT unnest(v_before) INTERSECT SELECT unnest(v_behind)) THEN
+            RETURN true;
+        ELSIF v_from = '{}' OR v_to = '{}' THEN
+            RETURN false;
+        ELSIF cardinality(v_from) <= cardinality(v_to) THEN
+            v_from := ARRAY(SELECT e.on_job FROM windlass.after_edge e
+                             WHERE e.job = ANY (v_from)
+                               AND EXISTS (SELECT FROM windlass.deferred d
+                                            WHERE d.id = e.job AND NOT isfinite(d.run_at) OFFSET 0)
+                            EXCEPT SELECT unnest(v_before));
+            v_before := v_before || v_from;
+        ELSE
+            v_to := ARRAY(SELECT e.job FROM windlass.after_edge e
+                           WHERE e.on_job = ANY (v_to)
+                             AND EXISTS (SELECT FROM windlass.deferred d
+                                          WHERE d.id = e.job AND NOT isfinite(d.run_at) OFFSET 0)
+                          EXCEPT SELECT unnest(v_behind));
+            v_behind := v_behind || v_to;
+        END IF;
+    END LOOP;
 END $$;
 
 -- Lets a group take no more jobs, and its end go on where none of them is left. False: it was not open.
@@ -111,10 +159,30 @@ END $$;
 -- Callers: the store's group_jobs. Lock: none.
 SELECT g.job FROM windlass.group_job g WHERE g.group_end = $1 AND g.job > $2 ORDER BY g.job LIMIT $3
 
+-- :circles
+-- Groups that wait for a job which comes after them, each with that job; $1 at most.
+-- Callers: diagnosis. Lock: none.
+SELECT e.job AS group_end, min(e.on_job) AS job
+  FROM (WITH RECURSIVE g (id) AS (
+            SELECT min(x.group_end) FROM windlass.group_job x
+            UNION ALL
+            SELECT (SELECT min(x.group_end) FROM windlass.group_job x WHERE x.group_end > g.id) FROM g
+             WHERE g.id IS NOT NULL)
+        SELECT g.id FROM g
+         WHERE EXISTS (SELECT FROM windlass.after_edge x WHERE x.on_job = g.id AND x.job + 0 <> g.id)) AS g
+ CROSS JOIN LATERAL (SELECT x.job, x.on_job FROM windlass.after_edge x
+                      WHERE x.job = g.id AND x.on_job <> g.id
+                        AND EXISTS (SELECT FROM windlass.after_edge y WHERE y.job = x.on_job)) AS e
+ WHERE windlass.leads_to(ARRAY[e.on_job], g.id)
+ GROUP BY e.job ORDER BY e.job LIMIT $1
+
 -- :group_counts
--- How many jobs of a group are in each state.
+-- How many jobs of a group are in each state. The end of one that failed just now may be noted, and not yet
+-- served.
 -- Callers: the store's group_counts. Lock: none. Each is looked up by its index.
-SELECT coalesce(s.state, 'gone') AS state, count(*) AS n
+SELECT CASE WHEN s.state IS NOT NULL THEN s.state
+            WHEN g.failed OR EXISTS (SELECT FROM windlass.ended_otherwise o WHERE o.job = g.job OFFSET 0)
+            THEN 'deleted' ELSE 'gone' END AS state, count(*) AS n
   FROM windlass.group_job g
   LEFT JOIN LATERAL (SELECT x.state FROM windlass.standing_of(g.job) AS x LIMIT 1) AS s ON true
  WHERE g.group_end = $1 GROUP BY 1

@@ -6,6 +6,25 @@ SELECT 1 FROM windlass_after WHERE awaited = ?1 AND job = ?1;
 -- :add
 INSERT INTO windlass_group_job (group_end, job) VALUES (?, ?) ON CONFLICT DO NOTHING;
 
+-- :members  with those that have failed
+SELECT job, failed FROM windlass_group_job WHERE group_end = ?;
+
+-- :waits  those of these jobs that wait for others
+SELECT DISTINCT job FROM windlass_after WHERE job IN (SELECT value FROM json_each(?));
+
+-- :before  what these jobs come after
+SELECT DISTINCT awaited FROM windlass_after WHERE job IN (SELECT value FROM json_each(?));
+
+-- :behind  what comes after these jobs
+SELECT DISTINCT job FROM windlass_after WHERE awaited IN (SELECT value FROM json_each(?));
+
+-- :may_circle  groups that others come after, with those of their jobs that wait for others
+SELECT e.job, e.awaited FROM windlass_after e
+WHERE e.job <> e.awaited AND EXISTS (SELECT 1 FROM windlass_group_job g WHERE g.group_end = e.job)
+  AND EXISTS (SELECT 1 FROM windlass_after f WHERE f.awaited = e.job AND f.job <> e.job)
+  AND EXISTS (SELECT 1 FROM windlass_after f WHERE f.job = e.awaited)
+ORDER BY e.job, e.awaited;
+
 -- :jobs
 SELECT job FROM windlass_group_job WHERE group_end = ? AND job > ? ORDER BY job LIMIT ?;
 
