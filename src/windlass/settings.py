@@ -277,7 +277,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     does not exit is killed this long, and 10 s more, after `shutdown`."""
 
     deaf: Annotated[float, seconds] = 60.0
-    """Seconds after which a child with free slots that gets no answer is replaced; 0: never [fault 32]."""
+    """Seconds after which a child with free slots that gets no answer is replaced; 0: never, nor is one that
+    does not move [fault 32]."""
 
     poison: Annotated[int, _whole(1)] = 3
     """A job is dead after this many deaths of workers that ran it [C8]."""
