@@ -26,6 +26,7 @@ import msgspec
 from windlass.core.abilities import read_abilities
 from windlass.core.durations import Duration, Size, seconds, size
 from windlass.core.names import check_name
+from windlass.core.slots import MAX_SLOTS, MAX_TOTAL
 from windlass.errors import ConfigurationError
 from windlass.store.settings import StoreSettings
 
@@ -111,7 +112,7 @@ def _routes(value: Any) -> dict[str, str]:
 class PerProcess(int):
     """So many slots of a queue in each process, not over the cluster: `imports=4/process` [K10]."""
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return f"{int(self)}/process"
 
 
@@ -127,8 +128,11 @@ def read_queues(value: Any) -> dict[str, int | None]:
         raise ValueError("queues are written mail=8,imports=2")
     read: dict[str, int | None] = {}
     for name, slots in pairs:
-        if slots is not None and (type(slots) not in (int, PerProcess) or slots < 1):
-            raise ValueError(f"queue {name!r}: {slots!r} slots are not possible; write a whole number from 1")
+        most = MAX_SLOTS if isinstance(slots, PerProcess) else MAX_TOTAL
+        if slots is not None and (type(slots) not in (int, PerProcess) or not 1 <= slots <= most):
+            raise ValueError(
+                f"queue {name!r}: {slots!r} slots are not possible; write a whole number from 1 to {most:,}"
+            )
         read[check_name("queue", name)] = slots
     return read
 

@@ -12,10 +12,12 @@ import pytest
 
 from tests.chaos.figures import Figure
 from tests.chaos.outages.pooler import pooler
+from tests.chaos.workers.jobs import QUEUE
 from tests.chaos.workers.kit import Scene
 from tests.postgres import Server
 from tests.stopwatch import Stopwatch
 from tests.store.postgres.connections.test_relay import CUT
+from windlass.core.slots import MAX_SLOTS
 
 LEASE = 90.0
 SOON = 5.0
@@ -71,3 +73,19 @@ async def test_o5_a_host_behind_a_transaction_pooler_finds_a_cancel_within_secon
             await scene.host(lease=LEASE)
             took = [(await cancelled(scene))[1] for _ in range(3)]
     figure("behind a pooler: cancel → handler stopped, slowest, s", max(took))
+
+
+async def test_k1_one_process_runs_a_thousand_jobs_and_stops_them_all(sqlite_scene: Scene) -> None:
+    """[K1] [O5] What each waits for may be a model or an API."""
+    scene = sqlite_scene
+    await scene.host(queues=(f"{QUEUE}={MAX_SLOTS}/process",), lease=LEASE)
+    jobs = await scene.enqueue("hang.loop", MAX_SLOTS)
+    starts = await scene.seen(n=MAX_SLOTS, within=60.0)
+    assert len({entry.pid for entry in starts}) == 1
+    assert scene.entries(what="stopped") == []
+    watch = Stopwatch()
+    assert set((await scene.store.cancel(jobs)).values()) == {"requested"}
+    await scene.seen(what="stopped", n=MAX_SLOTS, within=60.0)
+    assert watch.seconds() < 2 * SOON
+    await scene.all_ended(60.0)
+    assert {record.state for record in await scene.records(jobs)} == {"cancelled"}
