@@ -50,7 +50,7 @@ async def host(address: str, operator: Store) -> AsyncIterator[tuple[Line, Membe
     """A host with worker 7, which serves the queue mail and has its slots."""
     line = Line(make_store(address))
     await operator.set_queue("mail", {"max_workers": 4})
-    async with membership(line, {"mail": None}, lease=90.0) as joined:
+    async with membership(line, {"mail": None}, lease=900.0) as joined:
         (local,) = await seated(line, joined, 7)
         await until(lambda: joined._hears, SOON)
         await until(lambda: local.slots == {"mail": 4}, SOON)
@@ -111,7 +111,7 @@ async def test_o5_a_host_that_no_wake_up_reaches_finds_a_cancel_when_it_looks(
     monkeypatch.setattr(member, "STEER_EVERY", 0.1)
     line = Line(make_store(address))
     line.before["relay"] = never
-    async with membership(line, {"mail": 4}, lease=90.0) as joined:
+    async with membership(line, {"mail": 4}, lease=900.0) as joined:
         (local,) = await seated(line, joined, 7)
         job = await held(line, operator)
         assert await operator.cancel([job.id]) == {job.id: "requested"}

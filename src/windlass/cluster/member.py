@@ -36,6 +36,10 @@ STEER_EVERY: Final = 1.0
 AT_ONCE: Final = 0.01
 """Seconds between two questions that wake-ups lead to: those that come together lead to one."""
 
+AGAIN: Final = 0.25
+"""Seconds after which a question about cancels is asked once more: the answer to the first may have overtaken
+that of the claim to the worker, which does not know the job yet."""
+
 START_TIME: Final = 10.0
 """Seconds that workers which came up first leave room for those that are started with them."""
 
@@ -272,7 +276,9 @@ class Member:
             self.coordinator.assign_now.set()
         named = {worker for worker in self._identities if f"{STEERED}{worker}" in wake_up.topics}
         if named or wake_up.missed:
-            self._ask(self._identities if wake_up.missed else named)
+            asked = set(self._identities) if wake_up.missed else named
+            self._ask(asked)
+            asyncio.get_running_loop().call_later(AGAIN, self._ask, asked)
         if wake_up.topics and all(topic.startswith(STEERED) for topic in wake_up.topics):
             return
         for identity in self._identities.values():
