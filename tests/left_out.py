@@ -32,7 +32,8 @@ CLOCK: Final = Missing(
     "tests that set a server's clock", "libfaketime is not installed: apt-get install libfaketime"
 )
 POOLER: Final = Missing("tests of poolers", "PgBouncer is not installed: apt-get install pgbouncer")
-ALL: Final = (BROWSER, STOCK, CLOCK, POOLER)
+FREEZER: Final = Missing("tests that freeze a process", "no control group can be made here")
+ALL: Final = (BROWSER, STOCK, CLOCK, POOLER, FREEZER)
 PLACES: Final = ("/usr/sbin", "/usr/local/sbin", "/usr/local/bin", "/opt/homebrew/bin")
 
 
@@ -46,6 +47,16 @@ def faketime() -> str | None:
 def pgbouncer() -> str | None:
     """Where PgBouncer is, also where PATH does not lead."""
     return shutil.which("pgbouncer") or shutil.which("pgbouncer", path=os.pathsep.join(PLACES))
+
+
+def freezer(version: int) -> Path | None:
+    """Where control groups can be made that freeze a process, of version 1 or 2."""
+    places = ("freezer",) if version == 1 else ("unified", "")
+    for place in (Path("/sys/fs/cgroup", name) for name in places):
+        mark = place / ("cgroup.controllers" if version == 2 else "cgroup.clone_children")
+        if mark.exists() and os.access(place, os.W_OK):
+            return place
+    return None
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -24,7 +24,7 @@ from windlass.codec import Codec, Purpose, unseal
 from windlass.core.durations import Duration, seconds
 from windlass.core.routing import Routes
 from windlass.core.states import State
-from windlass.errors import ConfigurationError
+from windlass.errors import ConfigurationError, InvalidName
 from windlass.handles import signal_links
 from windlass.handles.bulk import Jobs, job_filter
 from windlass.handles.group import GROUP, Group, end_of_group
@@ -284,16 +284,21 @@ class Windlass(_Registry):
         `queues` may name slots: {"mail": 8}. Without it, the settings say, else every queue that a task of
         this app goes to. `id` is kept over restarts, and at most one live worker has it; without it, the
         setting `worker_id` says, else it is random [K13]. `abilities` are what it has that some jobs need, by
-        default those of the settings [K14]. For production, run `windlass worker`: it survives handlers that
-        crash or hang."""
+        default those of the settings [K14]. Raises ConfigurationError or InvalidName where one cannot be.
+        For production, run `windlass worker`: it survives handlers that crash or hang."""
         from windlass.core.abilities import read_abilities
         from windlass.settings import read_queues, read_worker_id
         from windlass.worker.engine.embedded import Worker
 
-        wanted = read_queues(queues) if queues is not None else dict(self.settings.queues)
+        try:
+            wanted = read_queues(queues) if queues is not None else dict(self.settings.queues)
+            given = self.settings.worker_id if id is None else read_worker_id(id)
+            able = self.settings.abilities if abilities is None else read_abilities(abilities)
+        except InvalidName:
+            raise
+        except ValueError as error:
+            raise ConfigurationError(f"this worker cannot be: {error}") from None
         wanted = wanted or dict.fromkeys(sorted({task.queue for task in self._tasks.values()}))
-        given = self.settings.worker_id if id is None else read_worker_id(id)
-        able = self.settings.abilities if abilities is None else read_abilities(abilities)
         return Worker(self, wanted, given, able)
 
     def web(

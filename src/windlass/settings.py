@@ -26,6 +26,7 @@ import msgspec
 from windlass.core.abilities import read_abilities
 from windlass.core.durations import Duration, Size, seconds, size
 from windlass.core.names import check_name
+from windlass.core.slots import MAX_SLOTS, MAX_TOTAL
 from windlass.errors import ConfigurationError
 from windlass.store.settings import StoreSettings
 
@@ -111,7 +112,7 @@ def _routes(value: Any) -> dict[str, str]:
 class PerProcess(int):
     """So many slots of a queue in each process, not over the cluster: `imports=4/process` [K10]."""
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return f"{int(self)}/process"
 
 
@@ -127,8 +128,11 @@ def read_queues(value: Any) -> dict[str, int | None]:
         raise ValueError("queues are written mail=8,imports=2")
     read: dict[str, int | None] = {}
     for name, slots in pairs:
-        if slots is not None and (type(slots) not in (int, PerProcess) or slots < 1):
-            raise ValueError(f"queue {name!r}: {slots!r} slots are not possible; write a whole number from 1")
+        most = MAX_SLOTS if isinstance(slots, PerProcess) else MAX_TOTAL
+        if slots is not None and (type(slots) not in (int, PerProcess) or not 1 <= slots <= most):
+            raise ValueError(
+                f"queue {name!r}: {slots!r} slots are not possible; write a whole number from 1 to {most:,}"
+            )
         read[check_name("queue", name)] = slots
     return read
 
@@ -277,7 +281,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     does not exit is killed this long, and 10 s more, after `shutdown`."""
 
     deaf: Annotated[float, seconds] = 60.0
-    """Seconds after which a child with free slots that gets no answer is replaced; 0: never [fault 32]."""
+    """Seconds after which a child with free slots that gets no answer is replaced; 0: never, nor is one that
+    does not move [fault 32]."""
 
     poison: Annotated[int, _whole(1)] = 3
     """A job is dead after this many deaths of workers that ran it [C8]."""

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from windlass.errors import ConfigurationError
+from windlass import Windlass
+from windlass.errors import ConfigurationError, InvalidName
 from windlass.settings import Settings, load, read_queues
 
 NOWHERE = Path("/")
@@ -92,12 +93,27 @@ def test_k7_queues_as_people_write_them() -> None:
 
 @pytest.mark.parametrize(
     "queues",
-    ["mail=", "mail=many", "mail=0", "mail=-1", "mail=1.5", {"mail": 0}, {"mail": True}, "Mail", 5, ["a b"]],
-)
+    [
+        "mail=", "mail=many", "mail=0", "mail=-1", "mail=1.5", {"mail": 0}, {"mail": True}, "Mail", 5,
+        ["a b"], "mail=1001/process", f"mail={2**31}", {"mail": 2**31},
+    ],
+)  # fmt: skip
 def test_k7_what_is_no_queue_is_refused(queues: Any) -> None:
     """[K7] Naming the setting."""
     with pytest.raises(ConfigurationError, match="queues"):
         settings(queues=queues)
+    refused = pytest.raises((ConfigurationError, InvalidName), match="queue")
+    with refused, Windlass("sqlite:///:memory:") as app:
+        app.worker(queues)
+
+
+def test_k1_a_process_has_up_to_a_thousand_slots_of_a_queue() -> None:
+    """[K1] A sentence says so where it is told to have more."""
+    assert read_queues("mail=1000/process") == {"mail": 1000}
+    with pytest.raises(
+        ConfigurationError, match=r"'mail': 5000/process slots .* a whole number from 1 to 1,000"
+    ):
+        settings(queues="mail=5000/process")
 
 
 @pytest.mark.parametrize(

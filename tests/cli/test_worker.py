@@ -1,9 +1,13 @@
 """What `windlass worker` looks at before it starts anything."""
 
 import pytest
+from click.testing import CliRunner
 
 from windlass import Windlass
+from windlass.cli import main
 from windlass.cli.worker import _settings, _warn_of_strange_queues
+
+nothing = Windlass("sqlite:///:memory:")
 
 
 @pytest.fixture
@@ -22,3 +26,15 @@ def test_a_queue_that_no_task_goes_to_is_told(shop: Windlass, caplog: pytest.Log
     assert "no task of this app uses queue parcel by default" in caplog.text
     assert "the tasks use: default, mail" in caplog.text
     assert "queue mail" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("slots", "most"), [("5000/process", "1,000"), ("0/process", "1,000"), ("2147483648", "2,147,483,647")]
+)
+def test_k1_slots_that_cannot_be_are_refused_in_a_sentence(slots: str, most: str) -> None:
+    """[K1] Nothing is started, and the store is not asked."""
+    answer = CliRunner().invoke(main, ["worker", "tests.cli.test_worker:nothing", "-q", f"mail={slots}"])
+    assert answer.exit_code == 1
+    assert isinstance(answer.exception, SystemExit)
+    refused = f"queue 'mail': {slots} slots are not possible; write a whole number from 1 to {most}"
+    assert refused in answer.output

@@ -3,7 +3,7 @@
 from collections import Counter
 
 from tests.conformance.kit import Rig
-from windlass.core.slots import MAX_SLOTS
+from windlass.core.slots import MAX_PARTS
 
 
 async def taken(rig: Rig, worker: int, bounds: dict[str, int], limit: int = 100) -> Counter[str]:
@@ -96,4 +96,4 @@ async def test_p8_parts_are_not_claimed_far_ahead(rig: Rig) -> None:
     parts beyond its slots would go back to the lane a second later, before those of all other parents."""
     worker = await rig.worker()
     await rig.parent(worker, 300)
-    assert len(await rig.claim(worker, limit=1000)) == 1 + MAX_SLOTS
+    assert len(await rig.claim(worker, limit=1000)) == 1 + MAX_PARTS

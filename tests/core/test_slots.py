@@ -18,7 +18,7 @@ from windlass.core.slots import (
     split,
 )
 
-totals = st.integers(0, 500)
+totals = st.integers(0, 5 * MAX_SLOTS)
 
 
 def test_k1_ten_over_three() -> None:
@@ -32,9 +32,9 @@ def test_k1_ten_over_three() -> None:
 
 def test_k1_no_process_gets_more_than_it_can_use() -> None:
     """[K1]"""
-    assert split(1000, [7, 8]) == {7: MAX_SLOTS, 8: MAX_SLOTS}
-    assert share(1000, None, 1) == MAX_SLOTS
-    assert share(1000, 500, 1) == MAX_SLOTS
+    assert split(3 * MAX_SLOTS, [7, 8]) == {7: MAX_SLOTS, 8: MAX_SLOTS}
+    assert share(3 * MAX_SLOTS, None, 1) == MAX_SLOTS
+    assert share(3 * MAX_SLOTS, 2 * MAX_SLOTS, 1) == MAX_SLOTS
 
 
 @given(totals, st.lists(st.integers(1, 10**6), unique=True, max_size=40))

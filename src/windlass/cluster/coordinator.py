@@ -8,6 +8,7 @@ heartbeats, so that whoever takes over knows at once which workers are dead.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import logging
 import random
@@ -87,6 +88,8 @@ class Coordinator:
         self._failing: set[str] = set()
         self._outages = OutageLog(logger)
         self._assigned: tuple[int, dict[int, dict[str, int]]] | None = None
+        self.assign_now: Final = asyncio.Event()
+        """Queues were changed, so that the slots of workers may have to be."""
         self._next_in = PROMOTE_EVERY
         self._fires_in = FIRE_EVERY
 
@@ -105,7 +108,6 @@ class Coordinator:
             ("count", COUNT_EVERY, lambda term: duties.count_ends(store)),
             ("look", LOOK_EVERY, self._look),
             ("sample", SAMPLE_EVERY, self._sample),
-            ("assign", SLOTS_EVERY, self._assign),
             ("rotate", ROTATE_EVERY, self._rotate),
             ("expire", EXPIRE_EVERY, lambda term: duties.expire(store)),
             ("warn", WARN_EVERY, self._warn),
@@ -116,6 +118,7 @@ class Coordinator:
                 group.create_task(self._sweep_for_ever())
                 group.create_task(self._promote_for_ever())
                 group.create_task(self._fire_for_ever())
+                group.create_task(self._repeat("assign", SLOTS_EVERY, self._assign, self.assign_now))
                 for chore in chores:
                     group.create_task(self._repeat(*chore))
         finally:
@@ -174,15 +177,25 @@ class Coordinator:
             often = min(self._sweep, self._length * LOOKS) * random.uniform(0.9, 1.1)
             await asyncio.sleep(min(often, self._watch.pause()))
 
-    async def _repeat(self, name: str, every: float, chore: Callable[[int], Awaitable[object]]) -> None:
-        """Do a chore every so often, while the term is ours."""
+    async def _repeat(
+        self,
+        name: str,
+        every: float,
+        chore: Callable[[int], Awaitable[object]],
+        now: asyncio.Event | None = None,
+    ) -> None:
+        """Do a chore every so often, and when `now` is set, while the term is ours."""
+        now = now or asyncio.Event()
         while True:
+            now.clear()
             term = self.term
             if term is None:
                 self._failing.discard(name)  # it is not ours any more, nor is its failure
             else:
                 await self._do(name, functools.partial(chore, term))
-            await asyncio.sleep(every * random.uniform(0.9, 1.1))
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(every * random.uniform(0.9, 1.1)):
+                    await now.wait()
 
     async def _do(self, name: str, chore: Callable[[], Awaitable[object]]) -> None:
         try:

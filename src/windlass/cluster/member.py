@@ -14,7 +14,7 @@ import random
 import secrets
 import socket
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Final, Protocol
 
 from windlass.cluster.coordinator import TERM, Coordinator
@@ -23,7 +23,7 @@ from windlass.errors import SchemaMissing, StoreError, WorkerLost
 from windlass.running.outages import OutageLog
 from windlass.settings import Settings
 from windlass.store.protocol import Store
-from windlass.store.records import ClusterView, WakeUp
+from windlass.store.records import STEERED, ClusterView, WakeUp
 from windlass.worker.engine.assignment import Assignment, assignment_for
 from windlass.worker.engine.waiting import cancelled_from_outside
 from windlass.worker.reports.gauges import Whose
@@ -33,6 +33,13 @@ from windlass.worker.reports.reporter import Reporter
 
 logger: Final = logging.getLogger("windlass.cluster")
 STEER_EVERY: Final = 1.0
+AT_ONCE: Final = 0.01
+"""Seconds between two questions that wake-ups lead to: those that come together lead to one."""
+
+AGAIN: Final = 0.25
+"""Seconds after which a question about cancels is asked once more: the answer to the first may have overtaken
+that of the claim to the worker, which does not know the job yet."""
+
 START_TIME: Final = 10.0
 """Seconds that workers which came up first leave room for those that are started with them."""
 
@@ -87,7 +94,11 @@ class Member:
         self._identities: dict[int, LocalIdentity] = {}
         self._view: ClusterView | None = None
         self._gone: set[str] = set()
-        self._joined = asyncio.Event()
+        self._steer_now = asyncio.Event()
+        """A worker has joined, or queues or slots were changed."""
+        self._to_ask: set[int] = set()
+        """Workers that may hold jobs to be cancelled."""
+        self._ask_now = asyncio.Event()
         self._hears = False
         self._heard_at = float("-inf")
         self._unanswered = 0
@@ -116,7 +127,7 @@ class Member:
         self._identities[worker] = LocalIdentity(local)
         if len(self._identities) >= self._starting:
             self._starting = 0
-        self._joined.set()
+        self._steer_now.set()
         local.wake(WakeUp(hears=self._hears, missed=True))
 
     def leave(self, worker: int) -> None:
@@ -144,6 +155,7 @@ class Member:
             async with asyncio.TaskGroup() as group:
                 for chore in (
                     self._beat_for_ever,
+                    self._ask_for_ever,
                     self._fence_for_ever,
                     self._steer_for_ever,
                     self._listen_for_ever,
@@ -188,6 +200,22 @@ class Member:
             )
             pause = self._lease / 3 * random.uniform(0.9, 1.0)
             await asyncio.sleep(max(0.05, pause - (time.monotonic() - began)))
+
+    async def _ask_for_ever(self) -> None:
+        """Send a heartbeat at once for workers that may hold jobs to be cancelled: its answer says which
+        [O5]."""
+        while True:
+            await self._ask_now.wait()
+            self._ask_now.clear()
+            asked, self._to_ask = self._to_ask, set()
+            await asyncio.gather(
+                *(self._beat(each, self._identities[each]) for each in asked & self._identities.keys())
+            )
+            await asyncio.sleep(AT_ONCE)
+
+    def _ask(self, workers: Iterable[int]) -> None:
+        self._to_ask.update(workers)
+        self._ask_now.set()
 
     async def _beat(self, worker: int, identity: LocalIdentity) -> None:
         """One heartbeat, tried again until the next one is due: a failed one is no reason to stop [C4]."""
@@ -243,6 +271,16 @@ class Member:
 
     def _wake(self, wake_up: WakeUp) -> None:
         self._hears = wake_up.hears
+        if STEERED in wake_up.topics or wake_up.missed:
+            self._steer_now.set()
+            self.coordinator.assign_now.set()
+        named = {worker for worker in self._identities if f"{STEERED}{worker}" in wake_up.topics}
+        if named or wake_up.missed:
+            asked = set(self._identities) if wake_up.missed else named
+            self._ask(asked)
+            asyncio.get_running_loop().call_later(AGAIN, self._ask, asked)
+        if wake_up.topics and all(topic.startswith(STEERED) for topic in wake_up.topics):
+            return
         for identity in self._identities.values():
             identity.local.wake(wake_up)
 
@@ -250,8 +288,9 @@ class Member:
 
     async def _steer_for_ever(self) -> None:
         while True:
-            self._joined.clear()
+            self._steer_now.clear()
             trusted = True
+            before = self._view
             try:
                 async with asyncio.timeout(self._lease / 3):
                     self._view = await self._store.cluster_view(list(self._identities))
@@ -264,6 +303,8 @@ class Member:
             else:
                 self._heard_at, self._unanswered = time.monotonic(), 0
                 self._outages.recovered("assignments")
+                if not self._hears and before is not None and before.cancels != self._view.cancels:
+                    self._ask(self._identities)
             missing = max(0, self._starting - len(self._identities))
             if time.monotonic() >= self._starting_until:
                 missing = 0
@@ -281,10 +322,12 @@ class Member:
             await self._pause(STEER_EVERY * random.uniform(0.9, 1.1))
 
     async def _pause(self, seconds: float) -> None:
-        """A second, or until a worker joins: it should not wait for its first slots."""
+        """A second, or until a worker joins, which should not wait for its first slots, or an operator has
+        changed something [K2]."""
+        await asyncio.sleep(AT_ONCE)
         try:
             async with asyncio.timeout(seconds):
-                await self._joined.wait()
+                await self._steer_now.wait()
         except TimeoutError:
             return
 

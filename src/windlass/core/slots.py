@@ -7,8 +7,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-MAX_SLOTS: Final = 64
+MAX_SLOTS: Final = 1000
 """Slots of one queue in one process, whatever the totals say."""
+
+MAX_TOTAL: Final = 2**31 - 1
+"""Slots of one queue in the whole cluster."""
+
+MAX_PARTS: Final = 64
+"""Parts that one claim takes of a queue beyond the first, at most: they are not held ahead of slots [P8]."""
 
 UNSIZED: Final = 16
 """Slots of a queue for which nobody, neither store nor flags, has named a number."""

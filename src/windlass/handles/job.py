@@ -234,7 +234,7 @@ class Job(Generic[R_co]):
     # -- how --------------------------------------------------------------------------------------------
 
     def _notify(self, answer: A) -> A:
-        """A job that runs in this very process hears of its cancel at once, others with a beat [O5]."""
+        """A job that runs in this very process hears of its cancel at once, others by a wake-up [O5]."""
         if answer == "requested":
             self._store_handle().notify_cancelled(frozenset({self.id}))
         return answer

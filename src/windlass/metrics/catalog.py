@@ -271,7 +271,7 @@ MEASURES: Final = (
     _counted("lost_workers", "Workers that died without retiring.", "lost"),
     _counted(
         "deaf_workers",
-        "Live workers that stopped claiming; child processes are replaced.",
+        "Live workers that stopped claiming or moving; child processes are replaced.",
         "deaf",
     ),
     _counted("events_dropped", "Timeline events that found no room.", "dropped"),

@@ -21,6 +21,7 @@ import msgspec
 from windlass.core.abilities import MAX_NEEDS
 from windlass.core.durations import Duration, duration_text
 from windlass.core.flow.rates import rate_text
+from windlass.core.slots import MAX_SLOTS, MAX_TOTAL
 from windlass.core.states import Priority
 from windlass.signals import MAX_ATTEMPTS, MAX_DELAY
 
@@ -140,14 +141,14 @@ class QueueSettings(msgspec.Struct, frozen=True, kw_only=True):
         more="`windlass queue pause` and `resume` change it.", when="something behind it is broken",
     )] = False  # fmt: skip
     max_workers: Annotated[int | None, Field(
-        "Slots over the whole cluster.", "slots", label="Slots over the cluster", most=_MAX,
+        "Slots over the whole cluster.", "slots", label="Slots over the cluster", most=MAX_TOTAL,
         unset="as workers say",
         more="They are shared out over its workers; `-q mail=8` sets it for a new queue.",
         when="it should get more, or less, of your workers",
     )] = None  # fmt: skip
     process_slots: Annotated[int | None, Field(
         "Slots of each process that serves it, however many there are.", "slots",
-        label="Slots per process", most=64, unset="its share, or 16",
+        label="Slots per process", most=MAX_SLOTS, unset="its share, or 16",
         more="With `max_workers` the smaller counts; `-q imports=4/process` sets it for a new queue.",
         when="autoscaling adds processes, and each can run so many jobs",
     )] = None  # fmt: skip

@@ -182,6 +182,14 @@ def greedy(ctx: Context, seconds: float) -> None:
         written.effect(str(max(later - sooner for sooner, later in itertools.pairwise(ticks))))
 
 
+@app.task(name="hoards", queue=QUEUE)
+async def hoards(ctx: Context, seconds: float) -> None:
+    """Sleeps on the loop, and keeps the interpreter."""
+    with run(ctx) as written:
+        ctypes.PyDLL(None).usleep(int(seconds * 1e6))  # unlike CDLL, it keeps the GIL
+        written.effect()
+
+
 @app.task(name="poison", queue=QUEUE)
 async def poison(ctx: Context) -> None:
     """Kills its worker, every time."""

@@ -20,7 +20,7 @@ from tests.model.oracle.tokens import take_for
 from tests.model.oracle.turns import refill
 from windlass.core.abilities import NONE, SEND_ON, can_run
 from windlass.core.order import LaneHead, claim_order
-from windlass.core.slots import MAX_SLOTS, fair_share
+from windlass.core.slots import MAX_PARTS, fair_share
 from windlass.core.states import FINISHED, WORKERS_OWN, Kind, State
 from windlass.errors import ClaimLost, ConfigurationError
 from windlass.store.protocol import NOTHING
@@ -70,7 +70,7 @@ class Claims(Base):
         more: list[Claim] = []
         for queue, mine in parts_of(claims).items():
             taken = sum(len(each.jobs) for each in claims if each.queue == queue)
-            bound = min(left, room[queue] - taken, MAX_SLOTS)
+            bound = min(left, room[queue] - taken, MAX_PARTS)
             self._make_way(mine, max(1, -(-bound // len(mine))), now)
             if bound > 0:
                 found = self._claim(worker, {queue: bound}, bound, needs, abilities, now)

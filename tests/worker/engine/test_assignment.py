@@ -46,12 +46,12 @@ def test_k1_paused_and_cooling_queues_have_none() -> None:
 
 
 def test_k1_a_queue_without_a_size_is_sized_by_the_flag() -> None:
-    """[K1] At most 64 a process, and a few where nobody has said anything."""
+    """[K1] At most a thousand a process, and a few where nobody has said anything."""
     mail = QueueRecord(name="mail")
     assert slots(view(mail), flag=5) == 5
-    assert slots(view(mail), flag=500) == MAX_SLOTS
+    assert slots(view(mail), flag=5000) == MAX_SLOTS
     assert slots(view(mail), flag=None) == UNSIZED
-    assert slots(view(QueueRecord(name="mail", max_workers=1000)), flag=5) == MAX_SLOTS
+    assert slots(view(QueueRecord(name="mail", max_workers=5000)), flag=5) == MAX_SLOTS
 
 
 def test_k1_a_queue_whose_row_is_gone_keeps_its_size() -> None:

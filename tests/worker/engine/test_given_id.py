@@ -145,5 +145,5 @@ async def test_a_stop_ends_the_wait(wired: Windlass, line: Line, caplog: pytest.
 
 @pytest.mark.parametrize("wrong", ["a b", "x" * 81, "ä", "a/b"])
 def test_an_id_that_cannot_be(wrong: str, wired: Windlass) -> None:
-    with pytest.raises(ValueError, match="cannot be a worker id"):
+    with pytest.raises(ConfigurationError, match="cannot be a worker id"):
         wired.worker(["default"], id=wrong)

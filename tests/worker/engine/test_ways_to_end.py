@@ -119,6 +119,30 @@ async def test_o3_beats_go_on_through_a_cool_down(wired: Windlass, line: Line, s
         await until_it_is(lambda: beats_since(line, worker.beat), True)
 
 
+async def test_o5_a_cancel_that_overtakes_the_claim_is_heard_a_moment_later(
+    wired: Windlass, line: Line, scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[O5] The store has given the job out, and its worker does not know of it yet. Not with the next beat,
+    which here comes after a quarter of an hour."""
+    monkeypatch.setattr("windlass.cluster.member.AGAIN", 1.0)
+    set_quick(wired, lease=3000.0)
+    arrives = asyncio.Event()
+
+    async def late(claims: object) -> None:
+        if claims:
+            await arrives.wait()
+
+    line.after["claim"] = late
+    async with wired.worker({"scene": 1}):
+        job = await scene.waits.aenqueue()
+        await until_it_is(job.astatus, State.RUNNING)
+        beats = line.calls["beat"]
+        assert await line.real.cancel([job.id]) == {job.id: "requested"}
+        await until(lambda: line.calls["beat"] > beats)
+        arrives.set()
+        await until_it_is(job.astatus, State.CANCELLED)
+
+
 async def _count(line: Line) -> int:
     return len(await living(line))
 

@@ -2,10 +2,9 @@
 
 import math
 import os
-import sys
 import time
 
-from windlass.worker.processes.board import TABLE, Board
+from windlass.worker.processes.board import WORD, Board
 
 
 def test_what_runs_is_on_the_board_and_what_has_ended_is_not() -> None:
@@ -52,6 +51,17 @@ def test_places_are_used_again() -> None:
     board.close()
 
 
+def test_a_large_board_takes_the_memory_of_what_was_filled() -> None:
+    """There is room for each slot of each queue that a worker serves, and most have few."""
+    board = Board.make(10**6)
+    others = [board.enter(job, 1.0) for job in range(1, 100)]
+    for place in others[:50]:
+        board.leave(place)
+    assert list(board.running()) == list(range(51, 100))
+    assert os.fstat(board.fd).st_blocks * 512 < 2**16
+    board.close()
+
+
 def test_c6_what_should_have_ended_is_found() -> None:
     """[C6] With some grace: the worker itself comes first."""
     board = Board.make(3)
@@ -67,7 +77,7 @@ def test_c6_what_should_have_ended_is_found() -> None:
 def test_an_entry_that_is_being_written_is_not_overdue() -> None:
     """[C8] The id is there and the deadline not yet: nobody must be killed for that."""
     board = Board.make(1)
-    board._memory[TABLE : TABLE + 8] = (7).to_bytes(8, sys.byteorder)
+    WORD.pack_into(board._memory, board.enter(7, 5.0) + WORD.size, 0.0)
     assert board.running() == {7: 0.0}
     assert board.overdue(0.0) == []
     board.close()

@@ -20,7 +20,7 @@ import msgspec
 from windlass.core import abilities as core
 from windlass.core import ids
 from windlass.core.order import LaneHead, effective
-from windlass.core.slots import MAX_SLOTS, fair_share
+from windlass.core.slots import MAX_PARTS, fair_share
 from windlass.store.postgres import schema as schemas
 from windlass.store.postgres.connections.database import Database
 from windlass.store.postgres.connections.listener import POLL_LISTENING, Listener
@@ -191,7 +191,7 @@ class Claims:
         more: list[Claim] = []
         left = 0 if claims[-1].jobs[0].deaths else limit - sum(len(claim.jobs) for claim in claims)
         for queue, mine in parts.items():
-            bound = min(left, room[queue], MAX_SLOTS)
+            bound = min(left, room[queue], MAX_PARTS)
             await self._parents.claimed(mine, wanted=max(1, -(-bound // len(mine))))
             if bound > 0:
                 found = await self._sweep(worker, {queue: bound}, bound, abilities, (queue,))

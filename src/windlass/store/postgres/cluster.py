@@ -34,7 +34,8 @@ class Cluster:
         (row,) = await self._db.query("cluster_view", list(workers), queues.stamp, serving.stamp)
         self._queues = queues = queues.updated(row["stamp"], _queues(row["queues"] or "{}"))
         self._serving = serving = serving.updated(row["workers"], _serving(row["serving"] or "{}"))
-        return ClusterView(dict(queues.rows), _slots(row["slots"] or "{}"), dict(serving.rows))
+        slots = _slots(row["slots"] or "{}")
+        return ClusterView(dict(queues.rows), slots, dict(serving.rows), row["cancels"])
 
     async def lead(self, candidate: int, length: float) -> int | None:
         """See Store.lead."""

@@ -70,12 +70,14 @@ class Steering:
     async def _steer_one(self, connection: Any, verb: Verb, job: int) -> Any:
         """In a transaction of its own, so that no lane stays locked for long and two cannot deadlock.
 
-        A cancel that was only requested looks again: the job may have been offered anew at that moment."""
+        A cancel that was only requested looks again: the job may have been offered anew at that moment. That
+        it has ended by then is what was requested."""
         is_parent = schemas.query("parent", self._db.schema)
         answer = await self._ask(connection, verb, job)
         # What is asked of a parent is asked of all its parts under its lock: once is enough.
         if answer == "requested" and not await connection.fetch(is_parent, job):
-            answer = await self._ask(connection, verb, job)
+            again = await self._ask(connection, verb, job)
+            return answer if again == "finished" else again
         return answer
 
     async def _ask(self, connection: Any, function: str, number: int) -> Any:

@@ -114,9 +114,10 @@ class Claims(Protocol):
         may be spurious and may be missed, so callers poll as well."""
 
     async def relay(self, queues: Sequence[str], tell: Callable[[records.WakeUp], None]) -> None:
-        """Listen for others until cancelled: `tell` is called with every wake-up for these queues, and with
-        how the listener stands whenever that changes. Who is told hands it to `told` of a store of theirs.
-        It does nothing where to listen costs the store nothing, so that each process does so itself."""
+        """Listen for others until cancelled: `tell` is called with every wake-up for these queues and for
+        hosts (see STEERED), and with how the listener stands whenever that changes. Who is told hands what is
+        not for hosts to `told` of a store of theirs. Where to listen costs the store nothing, each process
+        does so itself, and only wake-ups for hosts are told."""
 
     def told(self, wake_up: records.WakeUp | None) -> None:
         """Another store of this host has heard this. From the first such call on this one does not listen

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -115,11 +115,16 @@ class Finished(msgspec.Struct, frozen=True):
     """What the worker was handed over in the same transaction: see `Room`."""
 
 
+STEERED: Final = "@"
+"""How the topics begin that are for hosts: alone, queues or slots were changed; with a worker's id behind it,
+a job that this one holds should be cancelled."""
+
+
 class WakeUp(msgspec.Struct, frozen=True):
     """What the one process of a host that listens passes on to the others."""
 
     topics: tuple[str, ...] = ()
-    """Queues that may have work, and whatever else a store's waits listen for."""
+    """Queues that may have work, what is for hosts, and whatever else a store's waits listen for."""
     hears: bool = True
     """Whether wake-ups arrive at all, so that polls only stand behind them."""
     missed: bool = False

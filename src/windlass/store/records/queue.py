@@ -66,3 +66,5 @@ class ClusterView(msgspec.Struct, frozen=True):
     """Worker → queue → slots, as the coordinator assigned them; only of the workers asked for."""
     serving: dict[str, int]
     """Queue → how many workers that are alive serve it."""
+    cancels: str = ""
+    """Another text after cancels of running jobs were requested; hosts that no wake-up reaches look at it."""

@@ -10,7 +10,7 @@ import apsw
 
 from windlass.core.clock import MAX_TERM, left
 from windlass.errors import TermLost
-from windlass.store.records import ClusterView
+from windlass.store.records import STEERED, ClusterView
 from windlass.store.sqlite.operation.transaction import Transaction
 from windlass.store.sqlite.rows import decode_names, encode, fetch
 from windlass.store.sqlite.schema import Statements
@@ -61,6 +61,7 @@ def cluster_view(connection: apsw.Connection, now: float, workers: Sequence[int]
         queues={queue.name: queue for queue in queues(connection, now)},
         slots=dict(slots),
         serving=serving(fetch(connection, _SQL["serving"])),
+        cancels=str(_times(connection)),
     )
 
 
@@ -76,6 +77,17 @@ def assign(tx: Transaction, term: int, slots: Mapping[int, Mapping[str, int]]) -
     new = {(worker, queue): count for worker, mine in slots.items() for queue, count in mine.items()}
     tx.many(_SQL["take_slots"], old.keys() - new.keys())
     tx.many(_SQL["give_slots"], ((*key, count) for key, count in new.items() if old.get(key) != count))
+    tx.steered |= old != new
+
+
+def steering(connection: apsw.Connection) -> tuple[int, list[str]]:
+    """How often hosts were called so far, and the topics of what they should ask for."""
+    topics = [f"{STEERED}{worker}" for (worker,) in fetch(connection, _SQL["to_cancel"])]
+    return _times(connection), [STEERED, *topics]
+
+
+def _times(connection: apsw.Connection) -> int:
+    return int(fetch(connection, _SQL["steered"])[0][0])
 
 
 # -- chores --------------------------------------------------------------------------------------------------

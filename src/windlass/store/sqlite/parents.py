@@ -14,7 +14,7 @@ from windlass.core.abilities import NONE, can_run
 from windlass.core.counts import plural
 from windlass.core.ids import SEQ_BITS
 from windlass.core.parents import Standing, Step, next_step, parts_to_offer, why_dead
-from windlass.core.slots import MAX_SLOTS, fair_share
+from windlass.core.slots import MAX_PARTS, fair_share
 from windlass.core.states import State
 from windlass.errors import AlreadyEnqueued, StoreCorrupt
 from windlass.store.protocol import NOTHING
@@ -275,7 +275,7 @@ def claim(
     more: list[Claim] = []
     for queue, mine in parts_of(claims).items():
         taken = sum(len(each.jobs) for each in claims if each.queue == queue)
-        bound = min(left, room[queue] - taken, MAX_SLOTS)
+        bound = min(left, room[queue] - taken, MAX_PARTS)
         _make_way(tx, mine, max(1, -(-bound // len(mine))))
         if bound > 0:
             tx.save()

@@ -54,6 +54,7 @@ def _cancel(tx: Transaction, row: Row | None, *, counted: bool = True) -> Cancel
     lane = tx.lanes.numbered(row.lane)
     if row.state in rows.OFFERED and lane.runs(row):
         tx.run(_SQL["request_cancel"], (lane.id, row.seq, row.pos))
+        tx.steered = True
         return "requested"
     transitions.end(tx, row, rows.CANCELLED, counted=counted)
     return "cancelled"
@@ -210,10 +211,11 @@ def queues(connection: apsw.Connection, now: float) -> list[QueueRecord]:
 
 def set_queue(tx: Transaction, name: str, changes: Mapping[str, Any]) -> QueueRecord:
     """Declare a queue, or change its settings."""
-    new = changed_queue(_declared(tx, name), changes, tx.settings.retention)
+    old = _declared(tx, name)
+    new = changed_queue(old, changes, tx.settings.retention)
     bounded = new.max_depth is not None
     tx.run(_SQL["change_queue"], (*(getattr(new, setting) for setting in _QUEUE), bounded, name))
-    tx.notify = True  # it may just have been resumed
+    tx.steered |= new != old  # it may just have been resumed
     return _declared(tx, name)
 
 
@@ -232,7 +234,7 @@ def throttle(tx: Transaction, queue: str, hint: float | None = None) -> float:
 def warm(tx: Transaction, queue: str, *, force: bool = False) -> bool:
     """The queue goes well again, or an operator says so."""
     warmed = tx.run(_SQL["warm_queue"], (queue, force, tx.now - CALM)) > 0
-    tx.notify |= warmed
+    tx.steered |= warmed
     return warmed
 
 

@@ -7,7 +7,6 @@ to the reader's.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import statistics
 import time
@@ -181,7 +180,10 @@ class SQLiteStore:
 
     async def relay(self, queues: Sequence[str], tell: Callable[[records.WakeUp], None]) -> None:
         """See Store.relay: each process has a socket of its own, and looks at the file."""
-        await asyncio.get_running_loop().create_future()
+        hears = self.database.hears_others
+        await self.database.watch(
+            cluster.steering, lambda steering: tell(records.WakeUp(tuple(steering[1]), hears=hears))
+        )
 
     def told(self, wake_up: records.WakeUp | None) -> None:
         """See Store.told."""

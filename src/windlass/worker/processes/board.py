@@ -3,7 +3,9 @@
 A child that hangs, or that was killed, cannot say what it was doing. So it notes each job in a small table
 before it starts it, and wipes it out afterwards; the supervisor reads the table from outside, while the child
 lives and after. An entry is two machine words, so writing it costs a job less than a microsecond. Before
-them stand two words more: when its loop last turned, and when the store last answered a claim.
+them stand three words more: how far the table was ever filled, when the loop last turned, and when the store
+last answered a claim. The table has room for every slot that there may be, and only what was filled takes
+memory and is read.
 """
 
 from __future__ import annotations
@@ -22,9 +24,9 @@ word is stored in one piece then, where the standard one stores a number byte by
 
 
 WORD: Final = struct.Struct("@d")
-TICKED, ANSWERED, TABLE = 8, 24, 32
-"""Where on the board what stands; times are the monotonic clock's. The first two are entries without a job: a
-supervisor that was started before an upgrade, and knows nothing of them, takes them for free."""
+PLACE: Final = struct.Struct("@q")
+FILLED, TICKED, ANSWERED, TABLE = 0, 8, 16, 24
+"""Where on the board what stands; times are the monotonic clock's."""
 
 
 class Board:
@@ -34,8 +36,8 @@ class Board:
     def __init__(self, fd: int, size: int = 0) -> None:
         self.fd = fd
         self._memory = mmap.mmap(fd, size)
-        self._free = list(range(TABLE, len(self._memory) - ENTRY.size + 1, ENTRY.size))
-        self._free.reverse()
+        self._free: list[int] = []
+        self._filled = TABLE
 
     @classmethod
     def make(cls, entries: int) -> Board:
@@ -54,10 +56,19 @@ class Board:
 
     def enter(self, job: int, deadline: float) -> int:
         """A job starts. The answer is its place, or -1 where there is no room: then nobody watches it."""
-        if not self._free:
+        place = self._free.pop() if self._free else self._fill()
+        if place < 0:
             return -1
-        place = self._free.pop()
         ENTRY.pack_into(self._memory, place, job, deadline)
+        return place
+
+    def _fill(self) -> int:
+        """A place that was never used, which counts as filled before it is; -1: there is none."""
+        place = self._filled
+        if place + ENTRY.size > len(self._memory):
+            return -1
+        self._filled += ENTRY.size
+        PLACE.pack_into(self._memory, FILLED, self._filled)
         return place
 
     def leave(self, place: int) -> None:
@@ -68,7 +79,9 @@ class Board:
 
     def running(self) -> dict[int, float]:
         """The jobs noted, each with its deadline."""
-        return {job: deadline for job, deadline in ENTRY.iter_unpack(self._memory[:]) if job}
+        (filled,) = PLACE.unpack_from(self._memory, FILLED)
+        table = self._memory[TABLE : max(TABLE, filled)]
+        return {job: deadline for job, deadline in ENTRY.iter_unpack(table) if job}
 
     def overdue(self, grace: float) -> list[int]:
         """The jobs that should have ended more than `grace` seconds ago. An entry with deadline 0 is being

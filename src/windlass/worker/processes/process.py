@@ -22,6 +22,8 @@ from windlass.worker.processes import channel as protocol
 from windlass.worker.processes.adoption import Adopted
 from windlass.worker.processes.board import Board
 from windlass.worker.processes.channel import Channel
+from windlass.worker.processes.deaf import loop_turns
+from windlass.worker.processes.standstill import switches
 
 logger: Final = logging.getLogger("windlass.worker")
 STACK_TIME: Final = 0.5
@@ -58,6 +60,10 @@ class Process:
         self.leaving: bool = False
         self.deaf: bool = False
         """It takes nothing though it could, and nobody has taken its place yet; see `deaf`."""
+        self.still: bool = False
+        """It is stopped by a signal, or has not moved for some seconds; see `standstill`."""
+        self.given_up: bool = False
+        """It had not moved for a lease. A frozen one ends only when it is thawed."""
         self.killed: bool = False
         """We ended it ourselves, so none of its jobs is to blame."""
         self.dismissed: bool = False
@@ -112,13 +118,23 @@ class Process:
 
     def can_run(self) -> bool:
         """Whether the process runs at all: one that was stopped by a signal must lose its lease [C5]."""
-        if self._child.returncode is not None:
+        if self._child.returncode is not None or self.given_up:
             return False
         try:
             with open(f"/proc/{self.pid}/stat", "rb") as stat:
                 return stat.read().rpartition(b")")[2].split()[0] not in (b"T", b"t", b"Z", b"X")
         except OSError:
             return True
+
+    # -- what the watchdog asks: see windlass.worker.processes.standstill ------------------------------------
+
+    def sign_of_life(self) -> object:
+        """Return another value each time after it has moved; None: it cannot be seen, or need not."""
+        if loop_turns(self.board):
+            return self.board.ticked_at
+        if not self.ready.is_set():
+            return None if self.can_run() else "stopped"
+        return switches(self.pid)
 
     # -- ending it ------------------------------------------------------------------------------------------
 
@@ -165,6 +181,13 @@ class Process:
         else:
             self.killed = True
             self.kill()
+
+    def give_up(self, why: str) -> None:
+        """Kill one that does not move, and have another take its place without waiting for its end."""
+        self.given_up = self.deaf = self.leaving = True
+        self.reason = why
+        self._recycle()
+        self.kill()
 
     async def _print_stacks(self) -> None:
         with contextlib.suppress(ProcessLookupError):

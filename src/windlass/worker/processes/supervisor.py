@@ -71,8 +71,8 @@ class Supervisor:
 
     def readiness(self) -> tuple[bool, dict[str, object]]:
         """Whether jobs can be run right now, and what that hangs on: the store answers, it takes back what
-        dead children held, a child is up, and none takes nothing though it could."""
-        up = [child for child in self._children if child.ready.is_set()]
+        dead children held, a child is up and moves, and none takes nothing though it could."""
+        up = [child for child in self._children if child.ready.is_set() and not child.still]
         reachable, stopping = self.member.reachable, self._shutdown.draining.is_set()
         settled = not self._unsettled
         deaf = sum(child.deaf for child in self._children)

@@ -1,10 +1,11 @@
 """Ends children of a supervisor that do not end by themselves: those that ignore a deadline, those that take
-too long to leave, and those that are deaf."""
+too long to leave, those that do not move, and those that are deaf."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import Set
 from typing import Final
@@ -14,6 +15,7 @@ from windlass.settings import Settings
 from windlass.worker.processes.deaf import WATCH_EVERY, DeafWatch, loop_turns, silence_limit
 from windlass.worker.processes.process import Process
 from windlass.worker.processes.shutdown import Shutdown
+from windlass.worker.processes.standstill import STILL, Standstills
 
 logger: Final = logging.getLogger("windlass.worker")
 LEAVE_TIME: Final = 10.0
@@ -34,6 +36,7 @@ class Watchdog:
         self._shutdown = shutdown
         self._leaving_since: dict[Process, float] = {}
         self._deaf: DeafWatch[Process] = DeafWatch(silence_limit(settings))
+        self._standstills: Standstills[Process] = Standstills()
 
     async def run(self) -> None:
         """Watch until cancelled."""
@@ -41,6 +44,7 @@ class Watchdog:
             await asyncio.sleep(WATCH_EVERY)
             try:
                 await self._kill_the_late()
+                self._replace_the_still()
                 await self._replace_the_deaf()
             except Exception:
                 logger.exception("the watchdog failed, and continues")
@@ -59,10 +63,25 @@ class Watchdog:
                 limit = grace + (self._settings.shutdown if works else 0.0)
                 if time.monotonic() - since.setdefault(child, time.monotonic()) > limit + LEAVE_TIME:
                     logger.error("process %d does not exit; killing it", child.pid)
+                    since[child] = math.inf  # a frozen one lives on, and once is enough
                     child.killed = True
                     child.kill()
         for child in since.keys() - self._children:
             del since[child]
+
+    def _replace_the_still(self) -> None:
+        """Kill and replace children that have not moved for a lease. What they ran is charged a death, as
+        that of any worker whose lease is over [C8]: it may have stopped them."""
+        limit = max(self._settings.lease, STILL) if self._settings.deaf else math.inf
+        for child, seconds in self._standstills.seconds(self._children).items():
+            child.still = seconds >= STILL or not child.can_run()
+            if seconds < limit or child.given_up:
+                continue
+            why = f"it has not moved for {seconds:.0f} s; it is stopped, frozen, or held by a debugger"
+            logger.error("worker %s, process %d, is killed and replaced: %s", child.label, child.pid, why)
+            self._member.record.count("deaf")
+            self._member.record.note("lost", f"process {child.pid} is replaced: {why}", worker=child.label)
+            child.give_up(why)
 
     async def _replace_the_deaf(self) -> None:
         """Replace children that take no jobs though they could [fault 32]."""

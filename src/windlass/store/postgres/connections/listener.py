@@ -24,7 +24,7 @@ import asyncpg
 from windlass.core.abilities import NONE, can_run
 from windlass.errors import StoreUnavailable, WindlassError
 from windlass.store.postgres.connections.database import Database
-from windlass.store.records import WakeUp
+from windlass.store.records import STEERED, WakeUp
 
 POLL_LISTENING: Final = 5.0
 RESTART_BASE: Final = 0.5
@@ -339,5 +339,5 @@ class Listener:
         self._proved_at = time.monotonic()
         self.hear(payload)
         for tell, topics in list(self._relays.items()):
-            if str(payload).partition(" ")[0] in topics or str(payload).startswith(STREAM):
+            if str(payload).partition(" ")[0] in topics or str(payload).startswith((STREAM, STEERED)):
                 tell(WakeUp((str(payload),)))

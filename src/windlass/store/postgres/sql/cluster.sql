@@ -90,6 +90,7 @@ BEGIN
      WHERE NOT EXISTS (SELECT FROM unnest(v_wanted) AS w WHERE w.worker = s.worker AND w.queue = s.queue);
     INSERT INTO windlass.slot AS s (worker, queue, slots) SELECT worker, queue, slots FROM unnest(v_wanted)
     ON CONFLICT (worker, queue) DO UPDATE SET slots = excluded.slots WHERE s.slots <> excluded.slots;
+    PERFORM windlass.wake('@');
     RETURN true;
 END $$;
 
@@ -152,7 +153,8 @@ BEGIN
     UPDATE windlass.queue SET throttles = 0, cool_until = NULL
      WHERE name = p_queue AND throttles > 0 AND (p_force OR cool_until <= windlass.now() - interval '120 s');
     IF FOUND AND p_force THEN
-        PERFORM windlass.wake(p_queue);  -- who asked meanwhile was told that it cools
+        -- Who asked meanwhile was told that it cools, and gave it no slots.
+        PERFORM windlass.wake(p_queue), windlass.wake('@');
         RETURN true;
     END IF;
     RETURN FOUND;
@@ -362,8 +364,8 @@ END $$;
 
 -- :cluster_view
 -- What a host needs to know each second: all queues, the slots of its workers ($1), who serves what [K1]
--- [K2]. Of the queues, where their stamp is still $2, those whose readings change by themselves; who serves
--- what, unless the stamp of the workers is still $3.
+-- [K2], and a stamp of the cancels that are requested. Of the queues, where their stamp is still $2, those
+-- whose readings change by themselves; who serves what, unless the stamp of the workers is still $3.
 -- Callers: the store's cluster_view. Lock: none.
 -- One statement, so one snapshot.
 SELECT t.stamp, y.stamp AS workers,
@@ -379,7 +381,8 @@ SELECT t.stamp, y.stamp AS workers,
           FROM (SELECT u.queue, count(DISTINCT w.id) AS n
                   FROM windlass.worker w JOIN windlass.worker_life l USING (id)
                  CROSS JOIN unnest(w.queues) AS u (queue)
-                 WHERE l.alive GROUP BY u.queue) AS a) END AS serving
+                 WHERE l.alive GROUP BY u.queue) AS a) END AS serving,
+       (SELECT concat_ws(':', count(*), max(c.at)) FROM windlass.cancel_request c) AS cancels
   FROM windlass.queues_stamp() AS t (stamp)
  CROSS JOIN (SELECT concat_ws(':', count(*), sum(hashint8extended(w.id, w.xmin::text::bigint))) AS stamp
                FROM windlass.worker w JOIN windlass.worker_life l USING (id) WHERE l.alive) AS y

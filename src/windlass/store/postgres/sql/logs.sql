@@ -194,12 +194,12 @@ BEGIN
     RETURN v_segment;
 END $$;
 
--- Notifies listeners that a queue has work, or that a job has ended.
+-- Notifies listeners that a queue has work, that a job has ended, or that hosts should ask what has changed.
 -- Callers: offer, place_changed, finish, emit, split, end_parent, add_edges, note_ends, serve_after, follow,
 -- finish_others, send_signal, go_on, mark_gates_changed, set_queue, warm, claim_expired, end_expired,
--- cancel_put_off, close_group, offer_rows. May call: worker. Lock: the one that all notifying committers
--- share, at commit. A transaction that has notified cannot be prepared. One that will be says so first (SET
--- LOCAL windlass.notify = off); its jobs are found by polling, within seconds [rule 10].
+-- cancel_put_off, close_group, offer_rows, request_cancel, assign. May call: worker. Lock: the one that all
+-- notifying committers share, at commit. A transaction that has notified cannot be prepared. One that will be
+-- says so first (SET LOCAL windlass.notify = off); its jobs are found by polling, within seconds [rule 10].
 CREATE OR REPLACE FUNCTION windlass.wake(p_word text) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN

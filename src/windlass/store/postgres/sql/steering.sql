@@ -40,8 +40,7 @@ BEGIN
             END IF;
             -- A rotation has just moved it: look again.
         ELSIF FOUND AND p.claim IS NOT NULL THEN
-            INSERT INTO windlass.cancel_request (job, at) VALUES (delete.job, windlass.now())
-                ON CONFLICT DO NOTHING;
+            PERFORM windlass.request_cancel(delete.job, p.worker);
             RETURN 'requested';
         ELSIF NOT windlass.is_unfinished(delete.job) THEN
             RETURN 'not_found';
@@ -196,27 +195,21 @@ CREATE OR REPLACE FUNCTION windlass.set_queue(
     p_name text, p_changes jsonb DEFAULT '{}') RETURNS windlass.queue
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 DECLARE
-    q           windlass.queue;
-    v_governed  boolean;
-    v_limited   boolean;
-    v_paused    boolean;
-    v_retention float8;
-    v_kept      float8 := (SELECT m.retention FROM windlass.meta m);
+    q      windlass.queue;
+    v_old  windlass.queue;
+    v_kept float8 := (SELECT m.retention FROM windlass.meta m);
 BEGIN
     PERFORM windlass.check_settings('queue', p_name, p_changes);
     INSERT INTO windlass.queue (name) VALUES (p_name) ON CONFLICT DO NOTHING;
     SELECT * INTO q FROM windlass.queue WHERE name = p_name FOR NO KEY UPDATE;
-    v_governed := q.governor;
-    v_limited := q.concurrency IS NOT NULL;
-    v_paused := q.paused;
-    v_retention := q.retention;
+    v_old := q;
     q := jsonb_populate_record(q, p_changes);
     IF q.rate_min > q.rate_max THEN
         RAISE EXCEPTION 'rate_min of queue % cannot be above its rate_max, %', p_name, q.rate_max
             USING ERRCODE = 'WL005', HINT = 'Set both at once, or rate_max first.';
     END IF;
     -- The logs go with their segments: no queue can keep a job for longer [K6].
-    IF q.retention IS DISTINCT FROM v_retention AND q.retention > v_kept THEN
+    IF q.retention IS DISTINCT FROM v_old.retention AND q.retention > v_kept THEN
         RAISE EXCEPTION 'retention of queue % cannot be above that of the store, % s', p_name, round(v_kept)
             USING ERRCODE = 'WL005',
                   HINT = 'Raise that first with WINDLASS_RETENTION, or set a shorter one';
@@ -227,23 +220,27 @@ BEGIN
                         || ' WHERE name = ($1).name'
                    FROM jsonb_object_keys(p_changes) AS k) USING q;
     END IF;
+    -- Hosts give their workers new slots at once [K2].
+    IF q IS DISTINCT FROM v_old THEN
+        PERFORM windlass.wake('@');
+    END IF;
     -- Without a limit open claims are not recorded: a later limit counts anew, and drops what a claim that
     -- still saw the old limit has recorded since [F3].
-    DELETE FROM windlass.limited_queue x WHERE x.queue = p_name AND (q.concurrency IS NULL OR NOT v_limited);
+    DELETE FROM windlass.limited_queue x WHERE x.queue = p_name AND (q.concurrency IS NULL OR v_old.concurrency IS NULL);
     -- Claimers that found it paused ask again when notified, or after some seconds [K2].
-    IF v_paused AND NOT q.paused THEN
+    IF v_old.paused AND NOT q.paused THEN
         PERFORM windlass.wake(p_name), windlass.mark_gates_changed(
             windlass.next_waiting_lists('shut:' || p_name, 'shut:' || p_name || '!', '', 1000), true);
     END IF;
     -- Its jobs give up their slots to others [F3].
-    IF q.paused AND NOT v_paused THEN
+    IF q.paused AND NOT v_old.paused THEN
         PERFORM windlass.mark_gates_changed(windlass.next_waiting_lists('key:', 'key;', '', 1000)
             || windlass.next_waiting_lists('task:', 'task;', '', 1000), true);
     END IF;
     -- Where a governor begins: as Governor.first in windlass.core says [F2].
-    IF q.governor AND NOT v_governed THEN
+    IF q.governor AND NOT v_old.governor THEN
         PERFORM windlass.set_rate(p_name, greatest(q.rate_min, q.rate_max / 20));
-    ELSIF v_governed AND NOT q.governor THEN
+    ELSIF v_old.governor AND NOT q.governor THEN
         PERFORM windlass.set_rate(p_name, NULL);
         DELETE FROM windlass.governor g WHERE g.queue = p_name;
     END IF;

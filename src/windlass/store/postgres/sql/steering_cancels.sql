@@ -28,8 +28,7 @@ BEGIN
         SELECT * INTO p FROM windlass.locate(p_job);
         IF FOUND AND p.kind IS NULL AND p.claim IS NOT NULL
            OR EXISTS (SELECT FROM windlass.parent x WHERE x.id = p_job AND x.state = 'waiting') THEN
-            INSERT INTO windlass.cancel_request (job, at) VALUES (p_job, windlass.now())
-                ON CONFLICT DO NOTHING;
+            PERFORM windlass.request_cancel(p_job, p.worker);
             RETURN 'requested';
         ELSIF p.kind IS NOT NULL OR EXISTS (SELECT FROM windlass.dead d WHERE d.id = p_job)
            OR EXISTS (SELECT FROM windlass.parent x WHERE x.id = p_job) THEN
@@ -38,6 +37,18 @@ BEGIN
             RETURN 'not_found';
         END IF;
     END LOOP;
+END $$;
+
+-- Requests the cancel of a job that runs, and wakes the host of the worker that holds it. A parent has none.
+-- Callers: cancel_job, delete. May call: worker. Lock: none.
+-- Where the word gets lost, the worker's next beat tells.
+CREATE OR REPLACE FUNCTION windlass.request_cancel(p_job bigint, p_worker bigint) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO windlass.cancel_request (job, at) VALUES (p_job, windlass.now()) ON CONFLICT DO NOTHING;
+    IF FOUND AND p_worker IS NOT NULL THEN
+        PERFORM windlass.wake('@' || p_worker);
+    END IF;
 END $$;
 
 -- One bounded step: cancels jobs whose cancel was requested while a flush put them off, neither of which saw

@@ -23,7 +23,7 @@ from windlass.store.sqlite.connections.errors import translate
 from windlass.store.sqlite.connections.memory import MemoryDatabase, MemoryReader, MemoryWriter
 from windlass.store.sqlite.connections.threads import Reader, Shortcut
 from windlass.store.sqlite.connections.user_transactions import UserTransactions
-from windlass.store.sqlite.connections.wake import Bell, until, until_more
+from windlass.store.sqlite.connections.wake import Bell, until, until_more, watch
 from windlass.store.sqlite.connections.writer import Run, Writer
 
 T = TypeVar("T")
@@ -143,6 +143,10 @@ class Database:
     ) -> None:
         """Wait until a commit that others are told of shows something new, or the time is over."""
         await until_more(self._opened()[1].submit, self._bell, look, known, timeout)
+
+    async def watch(self, look: Callable[[apsw.Connection], T], tell: Callable[[T], None]) -> None:
+        """Tell what there is to see, and each change of it by a commit that others are told of."""
+        await watch(self._opened()[1].submit, self._bell, look, tell)
 
     def _migrated(self) -> apsw.Connection:
         connection = connect(self.path, self._busy_timeout, waits=self.lock_waits)

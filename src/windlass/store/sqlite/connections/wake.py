@@ -124,3 +124,23 @@ async def until_more(
                 await event.wait()
                 await asyncio.sleep(LOOK_AGAIN)
                 event.clear()  # before looking, so that no ring is lost
+
+
+async def watch(
+    read: Callable[[Callable[[apsw.Connection], Any]], Awaitable[Any]],
+    bell: Bell,
+    look: Callable[[apsw.Connection], T],
+    tell: Callable[[T], None],
+) -> None:
+    """Tell what there is to see, and again whenever a commit that others are told of has changed it, until
+    cancelled. Looks at once where the bell was silent, and not more often than it is worth."""
+    seen: T | None = None
+    with bell.listening() as event:
+        while True:
+            event.clear()  # before looking, so that no ring is lost
+            found = await read(look)
+            if found != seen:
+                tell(found)
+            seen = found
+            await asyncio.sleep(LOOK_AGAIN)
+            await event.wait()

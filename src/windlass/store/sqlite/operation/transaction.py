@@ -21,6 +21,7 @@ from windlass.store.sqlite.rows import BOUND, HELD, PLAIN, SCHEDULED, Bindings, 
 from windlass.store.sqlite.schema import Statements
 
 _SQL = Statements("enqueue")
+_CLUSTER = Statements("cluster")
 
 
 class Inserts:
@@ -133,7 +134,7 @@ class Transaction:
 
     __slots__ = (
         "awaited_ends", "budgets", "connection", "ended", "endings", "entries", "gates", "inserts", "lanes",
-        "leases", "limits", "moves", "notify", "now", "passed", "settings",
+        "leases", "limits", "moves", "notify", "now", "passed", "settings", "steered",
     )  # fmt: skip
 
     def __init__(
@@ -162,6 +163,8 @@ class Transaction:
         """How many jobs of which queue and task have ended in which state [M7]."""
         self.notify: bool = False
         """Whether somebody in this process may be waiting for this: jobs were offered, or have ended."""
+        self.steered: bool = False
+        """Whether hosts should ask at once what has changed; see `cluster.steering`."""
 
     def all(self, sql: str, bindings: Bindings = ()) -> list[tuple[Any, ...]]:
         """Run a statement and return its rows."""
@@ -185,6 +188,9 @@ class Transaction:
         """Write what was changed in memory. The last step of every operation, after `settle`."""
         self.inserts.write()
         self.notify |= self.inserts.wrote
+        if self.steered:
+            self.run(_CLUSTER["note_steering"])
+            self.notify = True
         self.budgets.save()
         self.leases.save()
         self.lanes.save()

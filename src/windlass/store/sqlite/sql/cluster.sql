@@ -1,4 +1,5 @@
--- The cluster. Called by cluster: `slots_of` and `serving` by readers, the rest under the write lock.
+-- The cluster. Called by cluster: `slots_of`, `serving`, `steered` and `to_cancel` by readers, the rest under the
+-- write lock; `note_steering` by every operation that steers.
 
 -- ── terms ──────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -28,6 +29,17 @@ DELETE FROM windlass_slot WHERE worker = ? AND queue = ?;
 -- :give_slots
 INSERT INTO windlass_slot (worker, queue, slots) VALUES (?, ?, ?)
 ON CONFLICT DO UPDATE SET slots = excluded.slots;
+
+-- ── calls to hosts ─────────────────────────────────────────────────────────────────────────────────────────
+
+-- :note_steering
+UPDATE windlass_steered SET times = times + 1;
+
+-- :steered
+SELECT times FROM windlass_steered;
+
+-- :to_cancel  the workers that hold jobs whose cancel is requested
+SELECT DISTINCT cancel FROM windlass_job WHERE cancel > 0;
 
 -- ── chores ─────────────────────────────────────────────────────────────────────────────────────────────────
 
