@@ -248,6 +248,37 @@ def test_a_search_that_is_written_reads_as_the_same(name: str, text: str) -> Non
         assert read_search(write_search(where)) == where
 
 
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ('"customer": "cust-0042"', '"customer": "cust-0042"'),
+        ('tag:vip "a": ["b c", {"d": "task:x"}]', '"a": ["b c", {"d": "task:x"}]'),
+        ('"cust-0042"', "cust-0042"),
+        ('"a b" "c"', "a b c"),
+        (r'"\"a\": 1"', '"a": 1'),
+    ],
+)
+def test_quotes_of_json_are_looked_for(words: str, text: str) -> None:
+    assert read_search(words).text == text
+
+
+async def test_what_the_page_of_a_job_shows_is_found(any_app: Windlass) -> None:
+    async with any_app, visiting(any_app) as visitor:
+        body = {"task": "a", "kwargs": {"customer": "cust-0042", "items": [7, 8], "note": "see task:b"}}
+        id = (await visitor.post("/api/jobs", json=body)).json()["id"]
+        shown = (await visitor.get(f"/jobs/{id}")).text
+        for words in (
+            '"customer": "cust-0042"',
+            '"note": "see task:b"',
+            '"customer": "cust-0042", "items": [7, 8]',
+        ):
+            assert words in Html(shown).text.replace("[ 7, 8 ]", "[7, 8]")
+            found = Html((await visitor.get("/jobs", params={"q": words})).text)
+            assert f"/jobs/{id}" in found.links(), words
+        for text, count in (('"customer": "cust-0042"', 1), ('"customer": "cust-004"', 0)):
+            assert len((await visitor.get("/api/jobs", params={"text": text})).json()["jobs"]) == count
+
+
 async def test_the_link_of_a_tag_finds_that_tag(app: Windlass, visitor: httpx.AsyncClient) -> None:
     tag = 'x" state:dead "'
     id = (await visitor.post("/api/jobs", json={"task": "a", "tags": [tag]})).json()["id"]
