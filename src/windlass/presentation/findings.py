@@ -79,7 +79,7 @@ def budget_findings(budgets: Sequence[BudgetRecord], gates: Iterable[GateRecord]
             f"start a worker whose code declares it, or create it: `windlass budget set {name} --rate RATE`",
         )
     for budget in budgets:
-        if budget.state != "closed":
+        if budget.state == "open" or (budget.state == "half-open" and budget.waiting):
             for_long = f" for {span(budget.paused_for)} more" if budget.paused_for > 0 else ""
             yield _warning(
                 f"budget {budget.name}",
@@ -187,7 +187,7 @@ class DatedFinding(msgspec.Struct, frozen=True):
 
 
 class Deaths(msgspec.Struct, frozen=True):
-    """Jobs that have died lately, and when the first of the last burst did."""
+    """Jobs that have died lately, and when the first of the last burst of deaths came."""
 
     jobs: int = 0
     since: float | None = None
@@ -290,7 +290,7 @@ def death_findings(deaths: Deaths) -> Iterator[DatedFinding]:
     if deaths.jobs:
         finding = _warning(
             "dead jobs",
-            f"{plural(deaths.jobs, 'job')} died within the last hour",
+            f"{plural(deaths.jobs, 'job', most=COUNTED)} died within the last hour",
             "see their errors with `windlass dead list`, and retry them once the cause is fixed",
         )
         yield DatedFinding(finding, deaths.since)

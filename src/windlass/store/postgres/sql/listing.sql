@@ -303,12 +303,13 @@ BEGIN
 END $$;
 
 -- What jobs died of: the newest p_limit dead ones (of a queue), by task and type of their last failure; of a
--- task, those among them.
+-- task, or dead since a time (seconds since the epoch), those among them.
 -- Callers: the store's causes. May call: worker, reader. Lock: none.
 -- `groups` is JSON, the largest first. The dead of one queue are written as a range, as in list_aside.
 -- Failures are read in whole only of the latest of each group: tracebacks are most of a dead row.
 CREATE OR REPLACE FUNCTION windlass.list_causes(
-    p_queue text, p_task text, p_limit int, OUT groups json, OUT looked bigint, OUT more boolean)
+    p_queue text, p_task text, p_limit int, p_since float8, OUT groups json, OUT looked bigint,
+    OUT more boolean)
 LANGUAGE plpgsql STABLE SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
 SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
 BEGIN
@@ -333,7 +334,8 @@ BEGIN
                                                   WHERE f.job = n.id ORDER BY f.at DESC LIMIT 1), '')
                     ELSE n.error END AS error
           FROM (SELECT * FROM newest ORDER BY enqueued_at DESC, id DESC LIMIT p_limit) AS n
-         WHERE p_task IS NULL OR n.task = p_task),
+         WHERE (p_task IS NULL OR n.task = p_task)
+           AND (p_since IS NULL OR n.died_at >= to_timestamp(p_since))),
     grouped AS (
         SELECT n.task, n.error, count(*) AS jobs, max(n.died_at) AS last_at,
                (array_agg(n.id ORDER BY n.died_at DESC, n.id DESC))[1] AS id
