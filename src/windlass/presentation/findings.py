@@ -21,7 +21,7 @@ from windlass.core.flow.admission import WARNING, shed_level
 from windlass.core.flow.gates import reason
 from windlass.core.flow.rates import rate_text
 from windlass.core.rollup import MINUTE, Sample
-from windlass.presentation.cluster_state import ClusterState, unable
+from windlass.presentation.cluster_state import ClusterState, read_state, unable
 from windlass.presentation.text import COUNTED, one_line, span
 from windlass.presentation.waiting import abilities_in, queue_in_words
 from windlass.store.protocol import Store
@@ -58,13 +58,14 @@ _ADVICE: Final = {
 
 async def examine(store: Store) -> list[Finding]:
     """What the doctor finds in the flow of jobs."""
-    budgets, gates = await store.budgets(), await store.gates()
+    budgets, gates, state = await store.budgets(), await store.gates(), await read_state(store)
     found = [
         *budget_findings(budgets, gates),
         *gate_findings(gates, {budget.name for budget in budgets}),
         *schedule_findings(await store.schedules(), await store.now()),
-        *queue_findings(await store.queues(), depth := await store.depth()),
-        *ability_findings(depth, await store.workers()),
+        *queue_findings(state.view.queues.values(), state.depth),
+        *stuck_findings(state),
+        *ability_findings(state.depth, state.workers),
     ]
     return found or [Finding(name="flow", text="no budget, gate, schedule or queue holds jobs up")]
 
@@ -154,6 +155,18 @@ def queue_findings(queues: Iterable[QueueRecord], depth: Mapping[str, Depth]) ->
                 f"its governor is at its lowest rate, {rate_text(queue.rate_min)}"
                 + (f": {queue.why}" if queue.why else ""),
                 f"see why its runs fail or take long: `windlass jobs --queue {queue.name} --state retrying`",
+            )
+
+
+def stuck_findings(state: ClusterState) -> Iterator[Finding]:
+    """Queues in which jobs wait, and the jobs that have all slots do not end."""
+    for name in state.names():
+        if (stuck := state.stuck(name)) is not None:
+            yield _warning(
+                f"queue {name}",
+                f"{stuck.in_words(state.at)}; {plural(state.runnable(name), 'job waits', 'jobs wait')}",
+                f"see whether they hang: `windlass jobs --queue {name} --state running`; cancel those that "
+                "do and give their task a timeout, else add slots",
             )
 
 

@@ -133,8 +133,10 @@ def worker_name(worker: WorkerRecord) -> str:
     return worker.label or f"{worker.host}:{worker.pid}"
 
 
-def worker_in_words(worker: WorkerRecord, now: float) -> str:
-    """Whether a worker lives; one that is late has missed a whole lease and awaits its rescue."""
+def worker_in_words(worker: WorkerRecord, now: float, stuck_since: float | None) -> str:
+    """Say whether a worker lives; one that is late has missed a whole lease and awaits its rescue."""
     if not worker.alive:
         return "lost, holds jobs"
-    return "alive" if now - worker.beat_at <= worker.lease else "late"
+    if now - worker.beat_at > worker.lease:
+        return "late"
+    return "alive" if stuck_since is None else f"alive, slots stuck for {span(now - stuck_since)}"
