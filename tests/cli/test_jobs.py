@@ -9,6 +9,7 @@ import pytest
 from tests.cli.kit import Desk
 from tests.conformance.kit import Rig, failure
 from windlass.core.states import Kind, State
+from windlass.signals import MAX_DELAY
 from windlass.store.records import Checkpoint, Step, Wait
 
 HOSTILE = "[red]x[/red] \x1b]0;owned\x07 \u202e\u2028"
@@ -306,6 +307,20 @@ def test_o6_what_has_not_ended_is_not_replayed(desk: Desk) -> None:
     assert result.exit_code == 1
     assert f"job {waiting} is scheduled" in result.stderr
     assert f"{ended} replayed as " in result.stdout
+
+
+def test_w2_a_wait_without_a_timeout_is_not_due_in_a_century(any_desk: Desk) -> None:
+    async def wait(rig: Rig) -> int:
+        worker = await rig.worker()
+        (id,) = await rig.add("t")
+        job = await rig.run(worker, id)
+        await rig.store.wait_for_signal(worker, job, Wait(name="wait:go", signal="go"))
+        await rig.finish(worker, job, Kind.SNOOZE, delay=MAX_DELAY)
+        return id
+
+    said = any_desk.ok("job", "show", str(any_desk.visit(wait)))
+    assert "waits for signal go since" in said
+    assert "due" not in said
 
 
 def test_w2_waits_are_listed_and_answered(any_desk: Desk) -> None:

@@ -18,6 +18,7 @@ from windlass.presentation.retries import RetryingShape
 from windlass.presentation.steps import StepShape
 from windlass.presentation.text import kept_line, local, local_of, one_line, span
 from windlass.presentation.waiting import state_in_words, worker_name
+from windlass.signals import FOR_EVER
 from windlass.store.records import (
     TIMEOUT,
     JobRecord,
@@ -104,7 +105,7 @@ def _steps(steps: Sequence[StepShape], now: float) -> Iterator[Line]:
 
 def _times(job: JobRecord, now: float) -> Iterator[Line]:
     yield "enqueued", local(job.enqueued_at, now)
-    if job.run_at is not None:
+    if job.run_at is not None and job.run_at - now < FOR_EVER:
         yield "due", local(job.run_at, now)
     if job.claimed_at is not None:
         yield "claimed", local(job.claimed_at, now)

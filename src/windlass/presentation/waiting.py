@@ -11,6 +11,7 @@ from windlass.core.flow.gates import budget_of
 from windlass.core.flow.rates import rate_text
 from windlass.core.states import State
 from windlass.presentation.text import span
+from windlass.signals import FOR_EVER
 from windlass.store.records import BudgetRecord, ClusterView, JobRecord, PartRecord, QueueRecord, WorkerRecord
 
 
@@ -72,7 +73,10 @@ def why_it_waits(
         reasons += filter(None, [budget_in_words(asked)])
     if job.state is not State.READY and job.run_at is not None:
         left = job.run_at - now
-        reasons.append(f"due in {span(left)}" if left > 0 else "due now")
+        if left < FOR_EVER:
+            reasons.append(f"due in {span(left)}" if left > 0 else "due now")
+        elif not reasons:
+            reasons.append("it is never due by itself")
     held_up = queue_in_words(queue) if queue is not None else ""
     if held_up:
         reasons.append(f"queue {job.queue} is {held_up}")
