@@ -28,6 +28,7 @@ from windlass.web.http.guard import PRINCIPAL, Authorize, Guard, is_api, path_of
 from windlass.web.http.logins import Logins
 from windlass.web.http.principal import Role
 from windlass.web.http.problems import Problem
+from windlass.web.http.queries import read_query
 from windlass.web.pages import signal_links
 from windlass.web.service.service import Service
 from windlass.web.service.ticker import Ticker
@@ -113,6 +114,7 @@ def _routes(service: Service, logins: Logins) -> list[BaseRoute]:
 async def _openapi(request: Request) -> Response:
     """The document. It is no secret, but whoever is let in nowhere need not read it."""
     request.scope[PRINCIPAL].require(Role.READ)
+    read_query(request.scope["query_string"], ())
     root = str(request.scope.get("root_path", "")) or "/"
     return Response(encode(document(ENDPOINTS, server=root)), media_type="application/json")
 
@@ -122,6 +124,7 @@ def _metrics(service: Service, logins: Logins) -> Endpoint:
 
     async def metrics(request: Request) -> Response:
         request.scope[PRINCIPAL].require(Role.READ)
+        read_query(request.scope["query_string"], ())
         return Response(await exposition.text(), headers={"content-type": CONTENT_TYPE})
 
     return metrics

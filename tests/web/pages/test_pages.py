@@ -81,7 +81,7 @@ async def test_every_page_on_every_store(any_app: Windlass) -> None:
             harmless(answer.text)
 
 
-@pytest.mark.parametrize("range", ["1h", "6h", "24h", "7d", "30d", "nonsense"])
+@pytest.mark.parametrize("range", ["1h", "6h", "24h", "7d", "30d"])
 async def test_workers_and_the_store_have_their_history(
     filled: Filled, visitor: httpx.AsyncClient, range: str
 ) -> None:
@@ -162,7 +162,7 @@ async def test_an_empty_store_has_every_page(visitor: httpx.AsyncClient) -> None
 
 
 async def test_charts_hold_their_numbers(filled: Filled, visitor: httpx.AsyncClient) -> None:
-    for span in ("1h", "6h", "24h", "7d", "30d", "nonsense"):
+    for span in ("1h", "6h", "24h", "7d", "30d"):
         page = Html((await visitor.get(f"/queues/default?range={span}")).text)
         charts = [each for each in page.all("div") if "data-chart" in each]
         assert len(charts) >= 4

@@ -23,7 +23,7 @@ from windlass.web.pages import figures, signals
 from windlass.web.pages.forms import Form, go, read_form
 from windlass.web.pages.overview import under_way
 from windlass.web.pages.rendering import link, principal_of, render
-from windlass.web.pages.search import read_search, write_search
+from windlass.web.pages.search import NAMES, read_search, write_search
 from windlass.web.service.checks import found_id
 from windlass.web.service.service import Service
 from windlass.web.service.shapes import JobView, ListedJobs
@@ -48,7 +48,11 @@ async def listing(service: Service, request: Request) -> Response:
     if text.isascii() and text.isdigit() and await _exists(service, request, text):
         return RedirectResponse(link(request, f"/jobs/{text}"), status_code=303)
     where, found, problem = JobFilter(), _NOTHING, ""
+    named: dict[str, Any] = {name: query[name] for name in (*NAMES, "text") if query.get(name)}
     try:
+        if named:  # as the search box says it
+            words = f"{text} {write_search(JobFilter(**named))}".strip()
+            return RedirectResponse(link(request, "/jobs", q=words, cursor=cursor), status_code=303)
         where = read_search(text)
         found = await service.jobs.page(principal, where, LISTED, cursor)
     except Problem as error:
