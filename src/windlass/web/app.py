@@ -70,7 +70,7 @@ def make_web(
             try:
                 await stack.enter_async_context(app)
             except StoreUnavailable as error:
-                logger.warning("the store cannot be reached yet: %s", type(error).__name__)
+                logger.warning("the store is away, serving anyway: %s", error)
             stack.push_async_callback(service.close)
             yield
 
