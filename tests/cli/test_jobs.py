@@ -196,17 +196,13 @@ def test_w1_show_tells_the_steps_and_the_sleep_that_is_on(any_desk: Desk) -> Non
     said = any_desk.ok("job", "show", id)
     assert re.search(r"plan, attempt 1, [\d-]+ [\d:]+ \S+ \(.+ ago\): ", said)  # as all other times
     assert re.search(r"asleep until [\d-]+ [\d:]+ \S+ \(in .+\)", said)
-    assert '{"n":8}' in said
+    assert '{"n": 8}' in said
     assert "x" * 500 not in said.replace("\n", "").replace(" ", "")
     plan, long, sleep = any_desk.json("job", "show", id)["jobs"][0]["steps"]
-    assert (plan["name"], plan["code"], plan["result"], plan["wakes_at"]) == (
-        "plan",
-        "m.plan",
-        '{"n":8}',
-        None,
-    )
-    assert len(long["result"]) <= 300
-    assert sleep["result"] is None
+    assert (plan["name"], plan["code"], plan["wakes_at"]) == ("plan", "m.plan", None)
+    assert (plan["result"], plan["cut"], plan["sleep"]) == ({"n": 8}, False, False)
+    assert (len(long["result"]), long["cut"]) == (4_000, True)
+    assert (sleep["result"], sleep["sleep"]) == (None, True)
     assert sleep["wakes_at"] > sleep["at"]
 
 
