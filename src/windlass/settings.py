@@ -80,6 +80,7 @@ class SettingsInCode(TypedDict, total=False):
     web_read: Sequence[str] | str
     web_operate: Sequence[str] | str
     web_hosts: Sequence[str] | str
+    metrics_hosts: Sequence[str] | str
     secret: str
 
 
@@ -331,6 +332,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     web_hosts: Annotated[tuple[str, ...], _names] = ()
     """Host names that Mission Control serves besides loopback: ops.example.com; .example.com for all that end
     so; * for any; https://ops.example.com behind a proxy that terminates TLS [M5]."""
+
+    metrics_hosts: Annotated[tuple[str, ...], _names] = ()
+    """Host names at which Mission Control serves /metrics and nothing else, written like `web_hosts`: those
+    that a cluster gives it, such as windlass-web.default.svc [M5]."""
 
     secret: Annotated[str, _secret] = ""
     """What addresses that send a signal are signed with: the same for those who make them and for Mission

@@ -24,7 +24,7 @@ from windlass.web.api.routing import ENDPOINTS, Api
 from windlass.web.api.stream import SHORT, Stream
 from windlass.web.http.answers import encode, problem_body
 from windlass.web.http.credentials import Credentials
-from windlass.web.http.guard import PRINCIPAL, Authorize, Guard, is_api, path_of
+from windlass.web.http.guard import METRICS, PRINCIPAL, Authorize, Guard, is_api, path_of
 from windlass.web.http.logins import Logins
 from windlass.web.http.principal import Role
 from windlass.web.http.problems import Problem
@@ -87,6 +87,7 @@ def make_web(
                 Guard,
                 logins=logins,
                 hosts=hosts,
+                metrics_hosts=app.settings.metrics_hosts,
                 authorize=authorize,
                 timeout=timeout,
                 max_body=max_body,
@@ -103,7 +104,7 @@ def make_web(
 
 def _routes(service: Service, logins: Logins) -> list[BaseRoute]:
     return [
-        Route("/metrics", _metrics(service, logins), methods=["GET"]),
+        Route(METRICS, _metrics(service, logins), methods=["GET"]),
         Route("/healthz", _healthz, methods=["GET"]),
         Route("/readyz", _readyz(service), methods=["GET"]),
         signal_links.route(service),
