@@ -36,7 +36,7 @@ from windlass.running.encoding import as_signal, decode
 from windlass.running.producer import Producer
 from windlass.running.steps import span
 from windlass.running.store_handle import StoreHandle
-from windlass.settings import Settings, SettingsInCode, load
+from windlass.settings import Settings, SettingsInCode, check_setting, load
 from windlass.store.factory import POSTGRES, describe, is_in_memory, kind_of, make_store
 from windlass.store.protocol import Store
 from windlass.store.records import JobChange, JobRecord, Migration, QueueRecord, Receipt
@@ -77,6 +77,8 @@ class Windlass(_Registry):
         **settings: Unpack[SettingsInCode],
     ) -> None:
         super().__init__()
+        for name in settings:
+            check_setting(name, "Windlass(…)")
         self._code = {"database_url": database_url, **settings}
         self._given = store
         if codec is not None and (isinstance(codec, type) or not hasattr(codec, "decode")):
@@ -427,7 +429,7 @@ class Windlass(_Registry):
             given = self._given = make_store(url, settings=settings.for_store())
         if given is not None:  # a second one would not know the jobs of the first
             handle = StoreHandle(lambda: given, roams=True)
-            return self._make_producer(handle, None, settings.schema, self.hooks)
+            return self._make_producer(handle, None, settings.schema, self.hooks, self.tasks)
         return self._producer_at(url)
 
     def _producer_at(self, url: str) -> Producer:
@@ -440,4 +442,4 @@ class Windlass(_Registry):
             )
 
         handle = StoreHandle(make, roams=kind_of(url) != POSTGRES)
-        return self._make_producer(handle, url, settings.schema, self.hooks)
+        return self._make_producer(handle, url, settings.schema, self.hooks, self.tasks)

@@ -25,7 +25,7 @@ import msgspec
 
 from windlass.core.abilities import read_abilities
 from windlass.core.durations import Duration, Size, seconds, size
-from windlass.core.names import check_name
+from windlass.core.names import check_name, did_you_mean, nearest
 from windlass.core.slots import MAX_SLOTS, MAX_TOTAL
 from windlass.errors import ConfigurationError
 from windlass.store.settings import StoreSettings
@@ -39,7 +39,6 @@ MIN_SECRET: Final = 32
 SECRET: Final = frozenset({"database_url", "secret", "web_read", "web_operate"})
 """Settings that hold secrets and are never shown."""
 _NOT_OURS: Final = ("SOAK_", "TEST_")  # prefixes of variables that tests read
-_ALIKE: Final = 0.75  # how similar to a setting a variable must be to count as misspelt
 Events = Literal["notable", "all", "off"]
 """Which runs make an event: those that did not simply succeed, all, or none."""
 StartMethod = Literal["fork", "exec"]
@@ -82,6 +81,7 @@ class SettingsInCode(TypedDict, total=False):
     web_read: Sequence[str] | str
     web_operate: Sequence[str] | str
     web_hosts: Sequence[str] | str
+    metrics_hosts: Sequence[str] | str
     secret: str
 
 
@@ -338,6 +338,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Host names that Mission Control serves besides loopback: ops.example.com; .example.com for all that end
     so; * for any; https://ops.example.com behind a proxy that terminates TLS [M5]."""
 
+    metrics_hosts: Annotated[tuple[str, ...], _names] = ()
+    """Host names at which Mission Control serves /metrics and nothing else, written like `web_hosts`: those
+    that a cluster gives it, such as windlass-web.default.svc [M5]."""
+
     secret: Annotated[str, _secret] = ""
     """What addresses that send a signal are signed with: the same for those who make them and for Mission
     Control, 32 characters or more [W2]."""
@@ -398,9 +402,7 @@ def _checked(given: Mapping[str, Any], source: str) -> dict[str, Any]:
     """Read each value by its field's rule; an error names the source and the field, never a URL."""
     checked: dict[str, Any] = {}
     for name, value in given.items():
-        if name not in _readers():
-            known = ", ".join(_readers())
-            raise ConfigurationError(f"{source}: there is no setting {name!r}; known: {known}")
+        check_setting(name, source)
         if value is None:
             continue
         try:
@@ -410,6 +412,14 @@ def _checked(given: Mapping[str, Any], source: str) -> dict[str, Any]:
     return checked
 
 
+def check_setting(name: str, source: str) -> None:
+    """Raise ConfigurationError for the name of a setting that there is not."""
+    known = Settings.__struct_fields__
+    if name not in known:
+        hint = did_you_mean(name, known) or f"; known: {', '.join(known)}"
+        raise ConfigurationError(f"{source}: there is no setting {name!r}{hint}")
+
+
 def _warn_of_misspelt(environ: Iterable[str]) -> None:
     """A variable that is no setting may be a typo. It is not an error: others may use the prefix, too."""
     known = [name.upper() for name in _readers()] + list(OTHERS)
@@ -417,10 +427,8 @@ def _warn_of_misspelt(environ: Iterable[str]) -> None:
         name = variable.removeprefix(PREFIX)
         if name == variable or name in known or name.startswith(_NOT_OURS):
             continue
-        import difflib
-
-        for nearest in difflib.get_close_matches(name, known, 1, _ALIKE):
-            _warn_once(f"{variable} is not a setting and has no effect; did you mean {PREFIX}{nearest}?")
+        if (meant := nearest(name, known)) is not None:
+            _warn_once(f"{variable} is not a setting and has no effect; did you mean {PREFIX}{meant}?")
 
 
 def _warn_once(message: str) -> None:

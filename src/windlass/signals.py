@@ -24,6 +24,8 @@ from windlass.errors import ConfigurationError
 
 MAX_ATTEMPTS: Final = 1000
 MAX_DELAY: Final = 100 * 365 * 86400.0
+FOR_EVER: Final = 0.99 * MAX_DELAY
+"""A wait without a timeout is put off by MAX_DELAY: what is due after longer than this has no time."""
 DEFAULT_ATTEMPTS: Final = 5
 
 

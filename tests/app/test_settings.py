@@ -84,6 +84,20 @@ def test_an_unknown_setting_is_refused(tmp_path: Path) -> None:
         load(environ={}, directory=tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("databse_url", "; did you mean database_url?"),
+        ("leese", "; did you mean lease?"),
+        ("zzz", "; known: "),
+    ],
+)
+def test_a_misspelt_setting_fails_at_once(name: str, said: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        Windlass(**{name: "1"})  # type: ignore[arg-type]
+    assert str(refused.value).startswith(f"Windlass(…): there is no setting {name!r}{said}")
+
+
 def test_m6_an_app_shows_where_its_jobs_are(monkeypatch: pytest.MonkeyPatch) -> None:
     """[M6] Without a password, and without settling when its settings are read."""
     monkeypatch.delenv("WINDLASS_DATABASE_URL", raising=False)

@@ -129,9 +129,10 @@ def test_m5_text_that_a_terminal_would_obey() -> None:
 
 
 def test_times_and_spans() -> None:
-    assert [span(s) for s in (0, -1, 0.25, 9, 59.9, 60, 200, 3661, 7 * 86400 + 4 * 3600)] == [
-        *("0 s", "0 s", "0.2 s", "9 s", "59 s", "1 min", "3 min 20 s", "1 h 1 min", "7 d 4 h"),
+    assert [span(s) for s in (0, -1, 0.0001, 0.033, 0.25, 9, 59.9, 60, 200, 3661)] == [
+        *("0 s", "0 s", "0 s", "33 ms", "0.2 s", "9 s", "59 s", "1 min", "3 min 20 s", "1 h 1 min"),
     ]
+    assert [span(days * 86400) for days in (7 + 4 / 24, 365, 36499)] == ["7 d 4 h", "1 y", "99 y 364 d"]
     assert iso(0) == "1970-01-01T00:00:00.000Z"
     assert iso(None) is None
     assert local(100, now=40).endswith("(in 1 min)")

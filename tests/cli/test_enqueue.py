@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 from tests.cli.kit import Desk
-from tests.conformance.kit import failure
+from tests.conformance.kit import Rig, failure
 from windlass import Windlass
+from windlass.core.rollup import Sample
 from windlass.core.states import Kind, State
-from windlass.store.records import JobRecord
+from windlass.store.records import JobRecord, Report
 
 SHOP = """
 from windlass import Windlass, Retry
@@ -207,6 +208,18 @@ def test_e5_by_name_it_goes_to_the_queue_that_workers_publish(any_desk: Desk) ->
     app.close()
     jobs = {job.id: job for job in any_desk.visit(lambda rig: rig.listing())}
     assert sorted(job.queue for job in jobs.values()) == ["mail", "mail", "mial"]
+
+
+def test_a_misspelt_task_is_asked_about(any_desk: Desk) -> None:
+    async def ran(rig: Rig) -> None:
+        minute = int(await rig.store.now()) // 60 * 60
+        sample = Sample(at=minute, queue="mail", task="mail.send", counts={"dead": 1})
+        await rig.store.report(7, 1, Report(samples=[sample]))
+        await rig.store.rollup()
+
+    any_desk.visit(ran)
+    assert any_desk.run("enqueue", "mail.sned").stderr.endswith("; did you mean mail.send?\n")
+    assert "did you mean" not in any_desk.run("enqueue", "reports.build").stderr
 
 
 def test_e5_where_nobody_serves_it_that_is_said(any_desk: Desk) -> None:

@@ -1,6 +1,7 @@
 """windlass doctor on what keeps jobs from flowing: each finding, and that all is well where it is."""
 
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
 
@@ -49,11 +50,18 @@ def test_f1_a_budget_that_nobody_declared() -> None:
 @pytest.mark.parametrize("state", ["open", "half-open"])
 def test_f7_a_breaker_that_is_not_closed(state: str) -> None:
     """[F7]"""
-    record = BudgetRecord(name="b", rate=1, burst=1, state=state, paused_for=12, failures=5)  # type: ignore[arg-type]
+    given: dict[str, Any] = {"state": state, "paused_for": 12, "failures": 5, "waiting": 1}
+    record = BudgetRecord(name="b", rate=1, burst=1, **given)
     assert (
         f"its breaker is {state} for 12 s more after 5 failed runs"
         in only(budget_findings([record], [])).text
     )
+
+
+def test_f7_a_breaker_that_awaits_its_probe_holds_nobody_up_while_nobody_waits() -> None:
+    """[F7]"""
+    record = BudgetRecord(name="b", rate=1, burst=1, state="half-open", failures=5)
+    assert list(budget_findings([record], [])) == []
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 from tests.cli.kit import Desk
 from tests.conformance.kit import Rig, failure
 from windlass.core.states import Kind, State
+from windlass.signals import MAX_DELAY
 from windlass.store.records import Checkpoint, Step, Wait
 
 HOSTILE = "[red]x[/red] \x1b]0;owned\x07 \u202e\u2028"
@@ -195,17 +196,13 @@ def test_w1_show_tells_the_steps_and_the_sleep_that_is_on(any_desk: Desk) -> Non
     said = any_desk.ok("job", "show", id)
     assert re.search(r"plan, attempt 1, [\d-]+ [\d:]+ \S+ \(.+ ago\): ", said)  # as all other times
     assert re.search(r"asleep until [\d-]+ [\d:]+ \S+ \(in .+\)", said)
-    assert '{"n":8}' in said
+    assert '{"n": 8}' in said
     assert "x" * 500 not in said.replace("\n", "").replace(" ", "")
     plan, long, sleep = any_desk.json("job", "show", id)["jobs"][0]["steps"]
-    assert (plan["name"], plan["code"], plan["result"], plan["wakes_at"]) == (
-        "plan",
-        "m.plan",
-        '{"n":8}',
-        None,
-    )
-    assert len(long["result"]) <= 300
-    assert sleep["result"] is None
+    assert (plan["name"], plan["code"], plan["wakes_at"]) == ("plan", "m.plan", None)
+    assert (plan["result"], plan["cut"], plan["sleep"]) == ({"n": 8}, False, False)
+    assert (len(long["result"]), long["cut"]) == (4_000, True)
+    assert (sleep["result"], sleep["sleep"]) == (None, True)
     assert sleep["wakes_at"] > sleep["at"]
 
 
@@ -306,6 +303,20 @@ def test_o6_what_has_not_ended_is_not_replayed(desk: Desk) -> None:
     assert result.exit_code == 1
     assert f"job {waiting} is scheduled" in result.stderr
     assert f"{ended} replayed as " in result.stdout
+
+
+def test_w2_a_wait_without_a_timeout_is_not_due_in_a_century(any_desk: Desk) -> None:
+    async def wait(rig: Rig) -> int:
+        worker = await rig.worker()
+        (id,) = await rig.add("t")
+        job = await rig.run(worker, id)
+        await rig.store.wait_for_signal(worker, job, Wait(name="wait:go", signal="go"))
+        await rig.finish(worker, job, Kind.SNOOZE, delay=MAX_DELAY)
+        return id
+
+    said = any_desk.ok("job", "show", str(any_desk.visit(wait)))
+    assert "waits for signal go since" in said
+    assert "due" not in said
 
 
 def test_w2_waits_are_listed_and_answered(any_desk: Desk) -> None:

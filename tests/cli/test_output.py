@@ -84,6 +84,13 @@ def test_columns_that_say_nothing_go_first() -> None:
     assert narrower[0].split() == ["name", "text"]
 
 
+def test_a_column_goes_before_names_are_folded_short() -> None:
+    row = ["1" * 14, "mail.send.letters", "mail", "normal", "ready", "1/5", "20 min 15 s", "r" * 90]
+    lines = drawn(TABLES["jobs"], [row], 80)
+    assert lines[0].split() == ["id", "task", "queue", "state", "attempt", "reason"]
+    assert "mail.send.letters  mail   ready" in lines[2]
+
+
 def test_a_terminal_narrower_than_the_names_gets_all_of_the_text() -> None:
     lines = drawn(("name", "text"), [[LONG, "1234567"]], 9)
     assert max(map(cell_len, lines)) <= 9

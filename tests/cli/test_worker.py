@@ -1,5 +1,6 @@
 """What `windlass worker` looks at before it starts anything."""
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 
@@ -26,6 +27,9 @@ def test_a_queue_that_no_task_goes_to_is_told(shop: Windlass, caplog: pytest.Log
     assert "no task of this app uses queue parcel by default" in caplog.text
     assert "the tasks use: default, mail" in caplog.text
     assert "queue mail" not in caplog.text
+    assert "did you mean" not in caplog.text
+    _warn_of_strange_queues(shop, msgspec.structs.replace(_settings(shop), queues={"mial": 3}))
+    assert "queue mial by default; the tasks use: default, mail; did you mean mail?" in caplog.text
 
 
 @pytest.mark.parametrize(

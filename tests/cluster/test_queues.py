@@ -41,6 +41,16 @@ async def test_k1_what_is_stored_wins_and_the_worker_says_how_to_change_it(
     assert "2 slots over the whole cluster, as stored, not 8" in caplog.text
 
 
+async def test_k1_a_new_queue_that_is_like_a_known_one_is_told(
+    line: Line, caplog: pytest.LogCaptureFixture
+) -> None:
+    """[K1] `-q mial=3` served a queue of that name for ever, with nothing to do."""
+    await line.open()
+    await seed(line.as_store, {"mail": 8, "imports": None})
+    await seed(line.as_store, {"mial": 3, "reports": 1})
+    assert [record.getMessage() for record in caplog.records] == ["queue mial is new; did you mean mail?"]
+
+
 async def test_k10_slots_of_each_process_are_seeded_alike(
     line: Line, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -164,6 +164,8 @@ async def test_dead_jobs_are_counted_by_what_they_died_of(rig: Rig) -> None:
     of_task = await rig.store.causes(task="load")
     assert sorted(pairs(of_task.groups)) == [("load", "", 1), ("load", "ValueError", 1)]
     assert (await rig.store.causes(task="nobody")).groups == []
+    lately = await rig.store.causes(since=((await rig.look(key)).finished_at or 0.0) + 1)
+    assert sorted(pairs(lately.groups)) == [("load", "", 1), ("load", "ValueError", 1)]
     assert (await rig.store.causes(queue="nowhere")).looked == 0
 
 

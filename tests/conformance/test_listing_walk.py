@@ -46,6 +46,22 @@ async def test_text_is_searched_for_in_the_payload(rig: Rig) -> None:
     assert await ids("Ada", task="other") == []
 
 
+async def test_text_is_found_whatever_the_blanks_between_its_tokens(rig: Rig) -> None:
+    """[M3] Payloads come as SQL has written them, too."""
+    (dense,) = await rig.add("t", payload='{"customer":"cust-0042","note":"a, b","at":[1,2]}')
+    late = (await rig.one("t", payload='{ "customer" : "cust-0042", "at": [1,  2] }', delay=60)).id
+
+    async def ids(text: str) -> list[int]:
+        return [job.id for job in await rig.listing(text=text)]
+
+    for shown in ('"customer": "cust-0042"', '"customer":"cust-0042"', '{\n  "customer": "cust', ": [\n 1,"):
+        assert await ids(shown) == [late, dense], shown
+    for shown in ('"a, b"', "a, b", '"note": "a, b", "at"', 'b", "at": [1', 'a, b",'):
+        assert await ids(shown) == [dense], shown
+    assert await ids('t": "cust-0042') == await ids('"cust-00 42"') == await ids('"a ; b"') == []
+    assert await ids('"customer": "cust-004"') == await ids('"customer": "cust.0042"') == []
+
+
 async def test_a_page_says_how_many_were_looked_at_and_how_far_back(rig: Rig) -> None:
     """[M3]"""
     ids = []

@@ -26,6 +26,7 @@ from windlass.metrics.prometheus import Exposition
 from windlass.settings import Settings, load
 from windlass.store.records import ClaimedJob, NewJob, Options, PartPlan, Plan, WorkerInfo
 from windlass.web.http.credentials import Credentials
+from windlass.web.http.origin import Hosts
 from windlass.web.http.principal import Role
 from windlass.worker.processes.deaf import WATCH_EVERY
 from windlass.worker.processes.watchdog import LEAVE_TIME
@@ -297,6 +298,19 @@ def test_the_units_that_write_a_sqlite_file_agree_about_its_folder() -> None:
 def test_one_process_serves_the_web() -> None:
     """Operations on many jobs live in the process that began them; another one would not know them."""
     assert documents("kubernetes/web.yaml")[0]["spec"]["replicas"] == 1
+
+
+def test_metrics_are_served_at_the_names_of_their_service() -> None:
+    """Kubernetes gives a service these; a Prometheus of the cluster asks by one of them."""
+    deployment, service = documents("kubernetes/web.yaml")
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    variables = {each["name"]: each.get("value", "") for each in container["env"]}
+    name = service["metadata"]["name"]
+    hosts = Hosts(variables["WINDLASS_METRICS_HOSTS"].replace("$(NAMESPACE)", "shop").split(","))
+    for end in (".shop", ".shop.svc", ".shop.svc.cluster.local"):
+        assert hosts.allow(f"{name}{end}:8470")
+    assert not hosts.allow("other.shop.svc:8470")
+    assert Hosts(container["args"]).allow(f"{name}:8470")
 
 
 def test_only_the_migration_gets_the_owners_url() -> None:

@@ -1,5 +1,7 @@
 """Where a job goes that is enqueued by name, while its code is elsewhere [E5]."""
 
+import pytest
+
 from windlass import Windlass
 from windlass.running.published import KEEP, MAX_NAMES, PublishedQueues
 from windlass.store.protocol import Store
@@ -50,6 +52,19 @@ def test_e5_the_same_without_a_loop(any_app: Windlass) -> None:
         assert producer.job(id).record().queue == "mail"
 
 
+async def test_e5_a_misspelt_task_is_told_once(any_app: Windlass, caplog: pytest.LogCaptureFixture) -> None:
+    """[E5] The job is made all the same: a deploy may be under way."""
+
+    @any_app.task(name="mail.send")
+    async def send(to: str) -> None: ...
+
+    async with any_app:
+        for name in ("mail.sned", "mail.sned", "reports.build", "mail.send"):
+            await any_app.aenqueue(name, "ann")
+    said = [record.getMessage() for record in caplog.records if record.name == "windlass"]
+    assert said == ["no task mail.sned is known here or to a live worker; did you mean mail.send?"]
+
+
 async def test_e5_the_apps_own_code_is_not_overruled(any_app: Windlass) -> None:
     """[E5] What it says itself comes first, also where that is `default`, and costs no question."""
 
@@ -87,7 +102,7 @@ async def test_e5_the_store_is_asked_once_in_some_seconds(app: Windlass) -> None
 
 def test_an_answer_is_kept_for_some_seconds_and_not_for_ever() -> None:
     now = 100.0
-    queues = PublishedQueues(lambda: now)
+    queues = PublishedQueues(clock=lambda: now)
     assert queues.get("a") is None
     assert (queues.keep("a", "mail"), queues.keep("b", None)) == ("mail", "default")
     assert (queues.get("a"), queues.get("b")) == ("mail", "default")

@@ -14,6 +14,7 @@ from windlass.cli.output import print_json
 from windlass.cli.settings import given_options, job_options
 from windlass.cli.target import Target
 from windlass.core.abilities import in_words, missing
+from windlass.core.names import did_you_mean
 from windlass.core.states import State
 from windlass.errors import ConfigurationError, ResultTimeout, StoreError
 from windlass.handles.job import Job
@@ -98,14 +99,15 @@ async def _nobody(store: Store, task: str, queue: str, guessed: bool, needs: str
                 return (
                     f"no live worker knows task {task}, so the job waits in queue {queue}, which none "
                     f"serves. Serve it (windlass worker MODULE:APP -q {queue}), or cancel the job and name "
-                    "its queue with --queue or --app"
+                    f"its queue with --queue or --app{await _meant(store, task)}"
                 )
             return (
                 f"no live worker serves queue {queue}; the job waits until one does: "
                 f"windlass worker MODULE:APP -q {queue}"
             )
         if await store.published_queue(task) is None:
-            return f"no live worker knows task {task}; the job waits until one of queue {queue} does"
+            waits = f"no live worker knows task {task}; the job waits until one of queue {queue} does"
+            return waits + await _meant(store, task)
         if needs and (lacking := missing(needs, abilities_in(queue, await store.workers()))):
             return (
                 f"no live worker of queue {queue} has {in_words(lacking)}; the job waits until one does: "
@@ -114,6 +116,11 @@ async def _nobody(store: Store, task: str, queue: str, guessed: bool, needs: str
     except StoreError:  # a role that may only enqueue cannot know; and the job is made, whatever this says
         pass
     return None
+
+
+async def _meant(store: Store, task: str) -> str:
+    """Ask for the task whose name was misspelt, of those that have run."""
+    return did_you_mean(task, {sample.task for sample in await store.totals()} - {""})
 
 
 def _let_go(job: Job[Any]) -> NoReturn:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 
 from rich.text import Text
@@ -18,6 +19,7 @@ from windlass.presentation.retries import RetryingShape
 from windlass.presentation.steps import StepShape
 from windlass.presentation.text import kept_line, local, local_of, one_line, span
 from windlass.presentation.waiting import state_in_words, worker_name
+from windlass.signals import FOR_EVER
 from windlass.store.records import (
     TIMEOUT,
     JobRecord,
@@ -94,17 +96,19 @@ def _steps(steps: Sequence[StepShape], now: float) -> Iterator[Line]:
     for step in steps:
         if step.wakes_at is not None:
             what = f"asleep until {local_of(step.wakes_at, now)}"
-        elif step.result is None:
+        elif step.sleep:
             what = "slept"
+        elif step.code == TIMEOUT:
+            what = "timed out"
         else:
-            what = "timed out" if step.code == TIMEOUT else step.result
+            what = step.result if step.cut else json.dumps(step.result, ensure_ascii=False)
         at = "" if step.at is None else f", {local_of(step.at, now)}"
-        yield "step", one_line(f"{step.name}, attempt {step.attempt}{at}: {what}")
+        yield "step", one_line(f"{step.name}, attempt {step.attempt}{at}: {what}", 400)
 
 
 def _times(job: JobRecord, now: float) -> Iterator[Line]:
     yield "enqueued", local(job.enqueued_at, now)
-    if job.run_at is not None:
+    if job.run_at is not None and job.run_at - now < FOR_EVER:
         yield "due", local(job.run_at, now)
     if job.claimed_at is not None:
         yield "claimed", local(job.claimed_at, now)

@@ -64,8 +64,9 @@ def progress(label: str, *, quiet: bool) -> Iterator[Callable[[int, int], None]]
 
 _GAP: Final = 2
 """Columns of the screen between two columns of a table."""
-_LEAST: Final = 10
-"""No column of text becomes narrower than this while others are wider."""
+_LEAST: Final = (16, 10)
+"""No column of text becomes narrower than the first while one that may go is there, nor than the second while
+others are wider: names that are folded more often are hard to read."""
 _NOTHING: Final = frozenset({"", "0", "–", "default"})
 """Cells that say nothing: of columns that may go, those that are all like this go first."""
 
@@ -132,16 +133,18 @@ class Listing:
         spare = [place for place in shown if self._columns[place].spare]
         # By what they say, by what they are, and of equals the one to the right.
         spare.sort(key=lambda place: (not self._is_blank(place), -self._columns[place].spare, -place))
-        while spare and sum(map(self._least, shown)) + _GAP * (len(shown) - 1) > room:
+        while (
+            spare and sum(self._least(place, _LEAST[0]) for place in shown) + _GAP * (len(shown) - 1) > room
+        ):
             shown.remove(spare.pop(0))
         return shown
 
     def _widths(self, shown: Sequence[int], room: int) -> list[int]:
         """How wide they are: as they like, or the widest of them narrower, until all fit."""
         widths = [self._natural[place] for place in shown]
-        least = [self._least(place) for place in shown]
         over = sum(widths) + _GAP * (len(shown) - 1) - room
-        for bounds in (least, [1] * len(shown)):  # the second for a terminal that is narrower than names
+        for least in (*_LEAST, 1):  # the last for a terminal that is narrower than names
+            bounds = [self._least(place, least) if least > 1 else 1 for place in shown]
             while over > 0:
                 slack = [at for at, width in enumerate(widths) if width > bounds[at]]
                 if not slack:
@@ -150,10 +153,10 @@ class Listing:
                 over -= 1
         return widths
 
-    def _least(self, place: int) -> int:
+    def _least(self, place: int, least: int) -> int:
         """How narrow a column may get: not so narrow that its name is broken."""
         column, natural = self._columns[place], self._natural[place]
-        return natural if column.whole else max(cell_len(column.name), min(natural, _LEAST))
+        return natural if column.whole else max(cell_len(column.name), min(natural, least))
 
     def _is_blank(self, place: int) -> bool:
         return all(row[place].plain in _NOTHING for row in self._rows)

@@ -22,12 +22,12 @@ from windlass.cli.target import Target
 from windlass.presentation.cluster_state import ClusterState, read_full_state, read_state
 from windlass.presentation.flow import BudgetShape, GateShape, QueueShape, WorkerShape
 from windlass.presentation.text import Shape, iso, plain, span
-from windlass.presentation.waiting import load_in_words
+from windlass.presentation.waiting import load_in_words, worker_in_words
 from windlass.store.protocol import Store
 from windlass.store.records import Depth, WorkerRecord
 
 _QUEUES = (*COLUMNS, ">±/s", "?>dead/s", "state")
-_WORKERS = ("worker", ">beat", "alive", "queues")
+_WORKERS = ("worker", ">beat", "state", "queues")
 
 
 @click.command()
@@ -81,7 +81,7 @@ def frame(sample: ClusterState, before: ClusterState | None) -> RenderableType:
     """Queues and workers as two tables, and what jobs stand aside for where they do."""
     tables = [
         make_table(_QUEUES, [_queue_row(sample, before, name) for name in sample.names()]),
-        make_table(_WORKERS, [_short_row(worker, sample.at) for worker in sample.workers]),
+        make_table(_WORKERS, [_short_row(worker, sample) for worker in sample.workers]),
     ]
     if sample.short:
         tables.append(make_table(BUDGETS, [budget_row(budget) for budget in sample.short]))
@@ -95,9 +95,9 @@ def _queue_row(sample: ClusterState, before: ClusterState | None, name: str) -> 
     return *queue_row(sample, name), *changes, load_in_words(sample.queue(name))
 
 
-def _short_row(worker: WorkerRecord, now: float) -> Sequence[object]:
-    beat = span(now - worker.beat_at)
-    return worker.label or worker.id, beat, alive_in_words(worker, now), ", ".join(worker.queues)
+def _short_row(worker: WorkerRecord, sample: ClusterState) -> Sequence[object]:
+    beat = span(sample.at - worker.beat_at)
+    return worker.label or worker.id, beat, _state(worker, sample), ", ".join(worker.queues)
 
 
 def frame_as_json(sample: ClusterState, before: ClusterState | None) -> Shape:
@@ -131,7 +131,7 @@ def _unfinished(depth: Depth) -> int:
 
 # -- workers --------------------------------------------------------------------------------------------
 
-_LISTED = ("worker", "?host", "??>pid", "queues", "?abilities", ">slots", ">beat", "?>up", "alive")
+_LISTED = ("worker", "?host", "??>pid", "queues", "?abilities", ">slots", ">beat", "?>up", "state")
 
 
 @click.command()
@@ -149,11 +149,8 @@ def workers(target: Target, as_json: bool) -> None:
     )
 
 
-def alive_in_words(worker: WorkerRecord, now: float) -> str:
-    """Whether a worker lives; one that is late has missed a whole lease and awaits its rescue."""
-    if not worker.alive:
-        return "no, holds jobs"
-    return "yes" if now - worker.beat_at <= worker.lease else "late"
+def _state(worker: WorkerRecord, sample: ClusterState) -> str:
+    return worker_in_words(worker, sample.at, sample.stuck_since(worker))
 
 
 def _worker_row(worker: WorkerRecord, sample: ClusterState) -> Sequence[object]:
@@ -167,5 +164,5 @@ def _worker_row(worker: WorkerRecord, sample: ClusterState) -> Sequence[object]:
         sum(assigned.values()) if assigned else "–",
         f"{span(sample.at - worker.beat_at)} ago",
         span(sample.at - worker.started_at),
-        alive_in_words(worker, sample.at),
+        _state(worker, sample),
     )

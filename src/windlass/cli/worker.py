@@ -16,6 +16,7 @@ from windlass.cli.options import database_option, log_options, schema_option
 from windlass.cluster.queues import seed
 from windlass.core.abilities import in_words
 from windlass.core.counts import plural
+from windlass.core.names import did_you_mean
 from windlass.errors import ConfigurationError
 from windlass.running.loopthread import loop_name, prefer_uvloop
 from windlass.running.store_handle import patiently
@@ -125,9 +126,10 @@ def _warn_of_strange_queues(app: Windlass, settings: Settings) -> None:
     for queue in settings.queues:
         if queue not in known:
             logger.warning(
-                "no task of this app uses queue %s by default; the tasks use: %s",
+                "no task of this app uses queue %s by default; the tasks use: %s%s",
                 queue,
                 ", ".join(known),
+                did_you_mean(queue, known),
             )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from windlass.core.counts import plural
+from windlass.core.names import did_you_mean
 from windlass.handles.queue import ensure
 from windlass.settings import PerProcess
 from windlass.store.protocol import Store
@@ -22,6 +23,8 @@ async def seed(store: Store, queues: Mapping[str, int | None]) -> None:
     there is another one, that stays, and the log says how to change it."""
     known = {queue.name: queue for queue in await store.queues()}
     for name, slots in queues.items():
+        if name not in known and (hint := did_you_mean(name, known.keys() - queues.keys())):
+            logger.warning("queue %s is new%s", name, hint)
         setting = "process_slots" if isinstance(slots, PerProcess) else "max_workers"
         wanted = {} if slots is None else {setting: int(slots)}
         stored, kept = await ensure(store, name, known.get(name), wanted)

@@ -4,6 +4,7 @@ none."""
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Final
 
 from windlass.errors import InvalidName
@@ -11,6 +12,8 @@ from windlass.errors import InvalidName
 MAX_LENGTH: Final = 64
 _RULE: Final = re.compile(r"[a-z0-9_.-]{1,64}")
 _FORBIDDEN: Final = re.compile(r"[^a-z0-9_.-]+")
+_ALIKE: Final = 0.75
+"""How alike two names must be for one to count as the other misspelt: from 0 to 1."""
 
 
 def is_name(name: object) -> bool:
@@ -25,6 +28,20 @@ def check_name(noun: str, name: object) -> str:
     raise InvalidName(
         f"{noun} name {_shorten(name)} is not allowed: use 1 to {MAX_LENGTH} of the characters a-z 0-9 _ . -"
     )
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that a misspelt one is most like, if it is like any."""
+    import difflib  # few processes ever need it
+
+    found = difflib.get_close_matches(name, list(known), 1, _ALIKE)
+    return found[0] if found else None
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return the question after a name that there is not, to stand at the end of a sentence; or nothing."""
+    found = nearest(name, known)
+    return "" if found is None else f"; did you mean {found}?"
 
 
 def derive_name(module: str, qualname: str) -> str:

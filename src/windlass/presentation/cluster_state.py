@@ -11,11 +11,28 @@ from typing import Final
 import msgspec
 
 from windlass.core.abilities import missing
+from windlass.presentation.text import span
 from windlass.presentation.waiting import abilities_in
 from windlass.store.protocol import Store
 from windlass.store.records import BudgetRecord, ClusterView, Depth, GateRecord, QueueRecord, WorkerRecord
 
 MAX_GATES: Final = 5
+LONG_RUN: Final = 600.0
+"""Seconds that jobs may keep every slot of a queue, and others wait for one, before its slots count as
+stuck."""
+
+
+class Stuck(msgspec.Struct, frozen=True):
+    """Slots of a queue that have run the same jobs for long."""
+
+    slots: int
+    since: float
+    """When the last of them took its job."""
+
+    def in_words(self, now: float) -> str:
+        """Say how many, and for how long."""
+        slots = "its only slot has" if self.slots == 1 else f"all of its {self.slots:,} slots have"
+        return f"{slots} run the same {'job' if self.slots == 1 else 'jobs'} for {span(now - self.since)}"
 
 
 class ClusterState(msgspec.Struct, frozen=True):
@@ -60,6 +77,25 @@ class ClusterState(msgspec.Struct, frozen=True):
         they need [K14]. Where nobody serves it there are none of these: that is said of the queue."""
         return unable(name, self.depth_of(name), self.workers)
 
+    def stuck(self, name: str) -> Stuck | None:
+        """Every slot of a queue, where all of them have run the same jobs for LONG_RUN, and jobs that nothing
+        else holds have waited as long."""
+        if (self.depth_of(name).oldest or 0.0) < LONG_RUN or not self.runnable(name):
+            return None
+        began: list[float] = []
+        for worker in self.workers:
+            slots = self.view.slots.get(worker.id, {}).get(name, 0)
+            mine = _long_runs(worker, name, slots, self.at - LONG_RUN)
+            if len(mine) < slots:
+                return None
+            began += mine
+        return Stuck(len(began), max(began)) if began else None
+
+    def stuck_since(self, worker: WorkerRecord) -> float | None:
+        """Since when a worker is one of those whose slots of a queue are stuck."""
+        found = [self.stuck(name) for name in self.view.slots.get(worker.id, {})]
+        return min((stuck.since for stuck in found if stuck is not None), default=None)
+
     def slots(self) -> Counter[str]:
         """How many slots of each queue are assigned over all workers."""
         total: Counter[str] = Counter()
@@ -74,6 +110,21 @@ def unable(queue: str, depth: Depth, workers: Iterable[WorkerRecord]) -> dict[st
         return {}
     able = abilities_in(queue, workers)
     return {needs: n for needs, n in depth.needs.items() if able and missing(needs, able)}
+
+
+def _long_runs(worker: WorkerRecord, queue: str, slots: int, until: float) -> list[float]:
+    """When the runs in a worker's slots of a queue began, of those that began by then."""
+    vitals, told = worker.vitals, worker.vitals_at
+    if not slots or vitals is None or told is None:
+        return []
+    began = [busy.since for busy in vitals.jobs if busy.queue == queue and busy.since <= until]
+    if len(began) >= slots:
+        return began
+    if told <= until:  # its heartbeats come from another process: a handler blocks its loop
+        return [told] * slots
+    if vitals.newest is not None and vitals.newest <= until and vitals.running >= vitals.slots:
+        return [vitals.newest] * slots  # `jobs` has only some of them
+    return began
 
 
 async def read_state(store: Store) -> ClusterState:

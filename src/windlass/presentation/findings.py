@@ -21,7 +21,7 @@ from windlass.core.flow.admission import WARNING, shed_level
 from windlass.core.flow.gates import reason
 from windlass.core.flow.rates import rate_text
 from windlass.core.rollup import MINUTE, Sample
-from windlass.presentation.cluster_state import ClusterState, unable
+from windlass.presentation.cluster_state import ClusterState, read_state, unable
 from windlass.presentation.text import COUNTED, one_line, span
 from windlass.presentation.waiting import abilities_in, queue_in_words
 from windlass.store.protocol import Store
@@ -58,13 +58,14 @@ _ADVICE: Final = {
 
 async def examine(store: Store) -> list[Finding]:
     """What the doctor finds in the flow of jobs."""
-    budgets, gates = await store.budgets(), await store.gates()
+    budgets, gates, state = await store.budgets(), await store.gates(), await read_state(store)
     found = [
         *budget_findings(budgets, gates),
         *gate_findings(gates, {budget.name for budget in budgets}),
         *schedule_findings(await store.schedules(), await store.now()),
-        *queue_findings(await store.queues(), depth := await store.depth()),
-        *ability_findings(depth, await store.workers()),
+        *queue_findings(state.view.queues.values(), state.depth),
+        *stuck_findings(state),
+        *ability_findings(state.depth, state.workers),
     ]
     return found or [Finding(name="flow", text="no budget, gate, schedule or queue holds jobs up")]
 
@@ -79,7 +80,7 @@ def budget_findings(budgets: Sequence[BudgetRecord], gates: Iterable[GateRecord]
             f"start a worker whose code declares it, or create it: `windlass budget set {name} --rate RATE`",
         )
     for budget in budgets:
-        if budget.state != "closed":
+        if budget.state == "open" or (budget.state == "half-open" and budget.waiting):
             for_long = f" for {span(budget.paused_for)} more" if budget.paused_for > 0 else ""
             yield _warning(
                 f"budget {budget.name}",
@@ -157,6 +158,18 @@ def queue_findings(queues: Iterable[QueueRecord], depth: Mapping[str, Depth]) ->
             )
 
 
+def stuck_findings(state: ClusterState) -> Iterator[Finding]:
+    """Queues in which jobs wait, and the jobs that have all slots do not end."""
+    for name in state.names():
+        if (stuck := state.stuck(name)) is not None:
+            yield _warning(
+                f"queue {name}",
+                f"{stuck.in_words(state.at)}; {plural(state.runnable(name), 'job waits', 'jobs wait')}",
+                f"see whether they hang: `windlass jobs --queue {name} --state running`; cancel those that "
+                "do and give their task a timeout, else add slots",
+            )
+
+
 def ability_findings(depth: Mapping[str, Depth], workers: Sequence[WorkerRecord]) -> Iterator[Finding]:
     """Jobs that no live worker of their queue is able to run [K14]."""
     for queue, each in sorted(depth.items()):
@@ -187,7 +200,7 @@ class DatedFinding(msgspec.Struct, frozen=True):
 
 
 class Deaths(msgspec.Struct, frozen=True):
-    """Jobs that have died lately, and when the first of the last burst did."""
+    """Jobs that have died lately, and when the first of the last burst of deaths came."""
 
     jobs: int = 0
     since: float | None = None
@@ -290,7 +303,7 @@ def death_findings(deaths: Deaths) -> Iterator[DatedFinding]:
     if deaths.jobs:
         finding = _warning(
             "dead jobs",
-            f"{plural(deaths.jobs, 'job')} died within the last hour",
+            f"{plural(deaths.jobs, 'job', most=COUNTED)} died within the last hour",
             "see their errors with `windlass dead list`, and retry them once the cause is fixed",
         )
         yield DatedFinding(finding, deaths.since)

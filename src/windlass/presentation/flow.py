@@ -12,7 +12,7 @@ from windlass.core.flow.gates import reason
 from windlass.core.flow.rates import rate_text
 from windlass.presentation.cluster_state import ClusterState
 from windlass.presentation.jobs import priority_name
-from windlass.presentation.text import parsed, shaped
+from windlass.presentation.text import iso, parsed, shaped
 from windlass.store.records import (
     BudgetRecord,
     GateRecord,
@@ -158,6 +158,8 @@ class WorkerShape(msgspec.Struct, frozen=True, kw_only=True):
     started_at: str | None
     lease: float
     slots: dict[str, int]
+    stuck_since: str | None
+    """Since when a queue's slots, here and elsewhere, all run the same jobs while others wait for one."""
 
     @classmethod
     def of(cls, worker: WorkerRecord, state: ClusterState, **more: Any) -> Self:
@@ -171,5 +173,6 @@ class WorkerShape(msgspec.Struct, frozen=True, kw_only=True):
             abilities=list(worker.abilities),
             slots=slots,
             beat_age=age,
+            stuck_since=iso(state.stuck_since(worker)),
             **more,
         )

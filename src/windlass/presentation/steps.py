@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
-from windlass.presentation.text import iso, kept_line
+from windlass.presentation.text import iso, kept_line, parsed
 from windlass.store.records import Step
 
 MAX_SHOWN: Final = 200
 """The newest steps of a job that are shown: a loop may have made any number."""
-MAX_RESULT: Final = 300
+MAX_RESULT: Final = 4_000
+"""Characters of a result, as JSON text, that are shown as they are; of a longer one so many."""
 
 
 class StepShape(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,8 +26,12 @@ class StepShape(msgspec.Struct, frozen=True, kw_only=True):
     """When it was kept."""
     code: str
     """The function that made the result; empty for a sleep, "signal" or "timeout" for a wait."""
-    result: str | None
-    """The result as JSON text, shortened; null for a sleep."""
+    result: Any
+    """The result; null for a sleep. Of a long one its first characters, as text: see `cut`."""
+    cut: bool
+    """Whether the result was too long to be shown in whole."""
+    sleep: bool
+    """Whether it is a sleep, which has no result."""
     wakes_at: str | None
     """When a sleep that is on is over."""
 
@@ -39,8 +44,16 @@ def step_shapes(steps: Sequence[Step], now: float) -> list[StepShape]:
             attempt=step.attempt,
             at=iso(step.at),
             code=step.code,
-            result=None if step.left is not None else kept_line(step.result, MAX_RESULT),
+            result=_result(step),
+            cut=len(step.result) > MAX_RESULT,
+            sleep=step.left is not None,
             wakes_at=None if step.left is None or step.left <= 0 else iso(now + step.left),
         )
         for step in steps[-MAX_SHOWN:]
     ]
+
+
+def _result(step: Step) -> Any:
+    if step.left is not None:
+        return None
+    return parsed(step.result) if len(step.result) <= MAX_RESULT else kept_line(step.result, MAX_RESULT)

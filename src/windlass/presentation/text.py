@@ -24,7 +24,7 @@ Shape = dict[str, Any]
 """A record as a JSON object."""
 S = TypeVar("S", bound=msgspec.Struct)
 
-_UNITS: Final = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
+_UNITS: Final = (("y", 365 * 86400), ("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
 COUNTED: Final = 10_000
 """Jobs in a line are counted up to this."""
 
@@ -56,7 +56,9 @@ def parts_at_a_time(parallel: int | None) -> str:
 
 
 def span(seconds: float) -> str:
-    """A span of time in its two largest units: 45 s, 3 min 20 s, 2 d 4 h."""
+    """A span of time in its two largest units: 33 ms, 45 s, 3 min 20 s, 2 d 4 h."""
+    if 0.0005 <= seconds < 0.1:
+        return f"{seconds * 1000:.0f} ms"
     if seconds < 10:
         return f"{max(seconds, 0.0):.1f} s".replace(".0 ", " ")
     whole = int(seconds)

@@ -11,6 +11,7 @@ from windlass.core.flow.gates import budget_of
 from windlass.core.flow.rates import rate_text
 from windlass.core.states import State
 from windlass.presentation.text import span
+from windlass.signals import FOR_EVER
 from windlass.store.records import BudgetRecord, ClusterView, JobRecord, PartRecord, QueueRecord, WorkerRecord
 
 
@@ -72,7 +73,10 @@ def why_it_waits(
         reasons += filter(None, [budget_in_words(asked)])
     if job.state is not State.READY and job.run_at is not None:
         left = job.run_at - now
-        reasons.append(f"due in {span(left)}" if left > 0 else "due now")
+        if left < FOR_EVER:
+            reasons.append(f"due in {span(left)}" if left > 0 else "due now")
+        elif not reasons:
+            reasons.append("it is never due by itself")
     held_up = queue_in_words(queue) if queue is not None else ""
     if held_up:
         reasons.append(f"queue {job.queue} is {held_up}")
@@ -133,8 +137,10 @@ def worker_name(worker: WorkerRecord) -> str:
     return worker.label or f"{worker.host}:{worker.pid}"
 
 
-def worker_in_words(worker: WorkerRecord, now: float) -> str:
-    """Whether a worker lives; one that is late has missed a whole lease and awaits its rescue."""
+def worker_in_words(worker: WorkerRecord, now: float, stuck_since: float | None) -> str:
+    """Say whether a worker lives; one that is late has missed a whole lease and awaits its rescue."""
     if not worker.alive:
         return "lost, holds jobs"
-    return "alive" if now - worker.beat_at <= worker.lease else "late"
+    if now - worker.beat_at > worker.lease:
+        return "late"
+    return "alive" if stuck_since is None else f"alive, slots stuck for {span(now - stuck_since)}"

@@ -6,7 +6,7 @@ where the caller's transaction is, in his thread or on his loop, and vanish with
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from windlass.running.hooks import Hooks
@@ -19,12 +19,19 @@ from windlass.store.records import NewJob, Receipt
 class Producer:
     """Sends jobs for one app. A testing kit puts its own in this place."""
 
-    def __init__(self, store_handle: StoreHandle, url: str | None, schema: str, hooks: Hooks) -> None:
+    def __init__(
+        self,
+        store_handle: StoreHandle,
+        url: str | None,
+        schema: str,
+        hooks: Hooks,
+        tasks: Collection[str] = (),
+    ) -> None:
         self.store_handle = store_handle
         self._url = url
         self._schema = schema
         self._hooks = hooks
-        self._queues = PublishedQueues()
+        self._queues = PublishedQueues(tasks)
 
     def send(
         self, jobs: Sequence[NewJob], connection: Any = None, *, group: int | None = None

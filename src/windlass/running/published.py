@@ -3,21 +3,27 @@ since those who enqueue by name do so again and again."""
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Final
 
+from windlass.core.names import did_you_mean
 from windlass.core.routing import DEFAULT_QUEUE
 
+logger: Final = logging.getLogger("windlass")
 KEEP: Final = 5.0
 """Seconds for which an answer holds."""
 MAX_NAMES: Final = 10_000
 
 
 class PublishedQueues:
-    """What the store has answered lately, by the name of the task."""
+    """What the store has answered lately, by the name of the task. `tasks` are those that the app knows: a
+    name that is like one of them, and that no worker knows, may be misspelt."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, tasks: Collection[str] = (), clock: Callable[[], float] = time.monotonic) -> None:
+        self._tasks = tasks
+        self._warned: set[str] = set()
         self._clock = clock
         self._known: dict[str, tuple[float, str]] = {}
 
@@ -31,5 +37,8 @@ class PublishedQueues:
         if len(self._known) >= MAX_NAMES:  # names may come from outside
             self._known.clear()
         queue = DEFAULT_QUEUE if found is None else found
+        if found is None and task not in self._warned and (hint := did_you_mean(task, self._tasks)):
+            self._warned = {task} if len(self._warned) >= MAX_NAMES else self._warned | {task}
+            logger.warning("no task %s is known here or to a live worker%s", task, hint)
         self._known[task] = self._clock() + KEEP, queue
         return queue

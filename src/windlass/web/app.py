@@ -24,10 +24,11 @@ from windlass.web.api.routing import ENDPOINTS, Api
 from windlass.web.api.stream import SHORT, Stream
 from windlass.web.http.answers import encode, problem_body
 from windlass.web.http.credentials import Credentials
-from windlass.web.http.guard import PRINCIPAL, Authorize, Guard, is_api, path_of
+from windlass.web.http.guard import METRICS, PRINCIPAL, Authorize, Guard, is_api, path_of
 from windlass.web.http.logins import Logins
 from windlass.web.http.principal import Role
 from windlass.web.http.problems import Problem
+from windlass.web.http.queries import read_query
 from windlass.web.pages import signal_links
 from windlass.web.service.service import Service
 from windlass.web.service.ticker import Ticker
@@ -69,7 +70,7 @@ def make_web(
             try:
                 await stack.enter_async_context(app)
             except StoreUnavailable as error:
-                logger.warning("the store cannot be reached yet: %s", type(error).__name__)
+                logger.warning("the store is away, serving anyway: %s", error)
             stack.push_async_callback(service.close)
             yield
 
@@ -86,6 +87,7 @@ def make_web(
                 Guard,
                 logins=logins,
                 hosts=hosts,
+                metrics_hosts=app.settings.metrics_hosts,
                 authorize=authorize,
                 timeout=timeout,
                 max_body=max_body,
@@ -102,7 +104,7 @@ def make_web(
 
 def _routes(service: Service, logins: Logins) -> list[BaseRoute]:
     return [
-        Route("/metrics", _metrics(service, logins), methods=["GET"]),
+        Route(METRICS, _metrics(service, logins), methods=["GET"]),
         Route("/healthz", _healthz, methods=["GET"]),
         Route("/readyz", _readyz(service), methods=["GET"]),
         signal_links.route(service),
@@ -113,6 +115,7 @@ def _routes(service: Service, logins: Logins) -> list[BaseRoute]:
 async def _openapi(request: Request) -> Response:
     """The document. It is no secret, but whoever is let in nowhere need not read it."""
     request.scope[PRINCIPAL].require(Role.READ)
+    read_query(request.scope["query_string"], ())
     root = str(request.scope.get("root_path", "")) or "/"
     return Response(encode(document(ENDPOINTS, server=root)), media_type="application/json")
 
@@ -122,6 +125,7 @@ def _metrics(service: Service, logins: Logins) -> Endpoint:
 
     async def metrics(request: Request) -> Response:
         request.scope[PRINCIPAL].require(Role.READ)
+        read_query(request.scope["query_string"], ())
         return Response(await exposition.text(), headers={"content-type": CONTENT_TYPE})
 
     return metrics

@@ -11,6 +11,7 @@ from tests.model.oracle.depth import depth
 from tests.model.oracle.family import Parent, advance, redrive, retry_part
 from tests.model.oracle.job import Job
 from windlass.core.abilities import NONE
+from windlass.core.json_text import contains
 from windlass.core.states import FINISHED, State
 from windlass.errors import AlreadyEnqueued, Finalizing, JobNotFound, ResultTimeout
 from windlass.store.records import (
@@ -38,7 +39,7 @@ def _fits(job: Job, where: JobFilter) -> bool:
         and where.task in (None, job.task)
         and where.state in (None, job.shown)
         and (where.tag is None or where.tag in job.options.tags)
-        and (where.text is None or where.text in job.payload)
+        and (where.text is None or contains(job.payload, where.text))
         and (where.error is None or (job.state in FAILED and where.error == job.error))
     )
 

@@ -131,14 +131,19 @@ class Measuring(Base):
 
     @atomic
     async def causes(
-        self, *, queue: str | None = None, task: str | None = None, limit: int = 10_000
+        self,
+        *,
+        queue: str | None = None,
+        task: str | None = None,
+        since: float | None = None,
+        limit: int = 10_000,
     ) -> Causes:
         jobs = sorted(self._tables.jobs.values(), key=lambda job: -job.number)
         dead = [job for job in jobs if job.state is State.DEAD and queue in (None, job.queue)]
         deaths = (
             Death(job.task, job.error, job.finished_at or 0.0, job.id)
             for job in dead[:limit]
-            if task in (None, job.task)
+            if task in (None, job.task) and (since is None or (job.finished_at or 0.0) >= since)
         )
         return Causes(by_cause(deaths, self._last_words), min(len(dead), limit), more=len(dead) > limit)
 

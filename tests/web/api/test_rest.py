@@ -331,7 +331,7 @@ async def test_one_glance_says_whether_all_is_well(app: Windlass) -> None:
         seen = (await visitor.get("/api/overview")).json()
         assert seen["healthy"] == "warning"
         findings = {finding["name"]: finding for finding in seen["findings"]}
-        assert set(findings) == {"queue mail", "queue lonely", "dead jobs"}
+        assert set(findings) == {"queue mail", "queue lonely"}
         assert "paused" in findings["queue mail"]["text"]
         assert "no worker serves it" in findings["queue lonely"]["text"]
         assert all(finding["since"] and finding["advice"] for finding in findings.values())

@@ -314,6 +314,23 @@ async def test_only_its_own_host_names_are_answered_for(
         assert "--allow-host" in answer.json()["error"]["message"]
 
 
+@pytest.mark.parametrize("name", ["windlass-web.shop.svc", "windlass-web.shop.svc:8470", "web.cluster.local"])
+async def test_metrics_alone_are_served_at_the_names_of_a_cluster(name: str) -> None:
+    """[M5] By these names, nothing else: a name that a stranger can point here reads no jobs."""
+    with Windlass("sqlite:///:memory:", metrics_hosts=["windlass-web.shop.svc", ".cluster.local"]) as app:
+        async with visiting(app, headers=bearer(READ), **KEYS) as visitor:
+            statuses = {
+                path: (await visitor.get(path, headers={"host": name})).status_code
+                for path in ("/metrics", "/api/queues", "/", "/metrics/", "/api/openapi.json")
+            }
+            assert statuses.pop("/metrics") == 200
+            assert set(statuses.values()) == {421}
+            stranger = await visitor.get("/metrics", headers={"host": "evil.example"})
+            assert (stranger.status_code, "WINDLASS_METRICS_HOSTS" in stranger.text) == (421, True)
+        async with visiting(app, client="10.0.0.7") as nobody:
+            assert (await nobody.get("/metrics", headers={"host": name})).status_code == 403
+
+
 async def test_who_names_no_host_is_answered_where_any_will_do(app: Windlass) -> None:
     for hosts, status in ((["*"], 200), ([], 421)):
         async with visiting(app, hosts=hosts) as visitor:

@@ -93,7 +93,8 @@ async def opened(stream: Stream, *, stay: asyncio.Event) -> list[dict[str, Any]]
     from windlass.web.http.guard import PRINCIPAL
     from windlass.web.http.principal import Principal, Role
 
-    await stream({"type": "http", "method": "GET", PRINCIPAL: Principal("x", Role.READ)}, receive, send)
+    scope = {"type": "http", "method": "GET", "query_string": b"", PRINCIPAL: Principal("x", Role.READ)}
+    await stream(scope, receive, send)
     return sent
 
 

@@ -113,6 +113,25 @@ async def test_a_finding_stands_once_and_leads_to_its_page(any_app: Windlass) ->
     assert {"/queues/lonely", "/schedules"} <= set(page.links())
 
 
+async def test_a1_deaths_are_told_while_the_jobs_are_dead(any_app: Windlass) -> None:
+    """[A1] A finding ends with its cause."""
+    async with rigged(any_app) as rig, visiting(any_app) as visitor:
+        dead = [await rig.bring(State.DEAD, await rig.worker()) for _ in range(3)]
+        minute = int(await rig.store.now()) // 60 * 60
+        await rig.store.report(7, 1, Report(samples=[Sample(at=minute, queue="default", counts={"dead": 3})]))
+        await rig.store.rollup()
+
+        async def told() -> list[str]:
+            findings = (await visitor.get("/api/overview")).json()["findings"]
+            return [each["text"] for each in findings if each["name"] == "dead jobs"]
+
+        assert await told() == ["3 jobs died within the last hour"]
+        await visitor.post("/api/jobs/retry", json={"ids": [str(dead[0])]})
+        assert await told() == ["2 jobs died within the last hour"]
+        await visitor.post("/api/jobs/delete", json={"ids": [str(id) for id in dead[1:]]})
+        assert await told() == []
+
+
 def test_places_of_findings() -> None:
     names = ("dead jobs", "queue a.b", "budget x", "gate task:t", "clock")
     assert [place.path if (place := place_of(name)) else None for name in names] == [

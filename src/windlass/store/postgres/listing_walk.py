@@ -22,6 +22,7 @@ from typing import Annotated, Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
+from windlass.core.json_text import search_of
 from windlass.core.states import State
 from windlass.store.postgres import schema as schemas
 from windlass.store.records import JobFilter
@@ -162,6 +163,7 @@ class Walk:
     def __init__(self, schema: str, where: JobFilter, limit: int, cursor: str | None) -> None:
         self._schema = schema
         self._where = where
+        self._text = (None, None) if where.text is None else search_of(where.text)
         self._limit = max(limit, 1)
         self._states = states_of(where)
         self._whole = cursor is None and bool(self._states & _IN_LANES)  # its lanes are not known yet
@@ -239,8 +241,8 @@ class Walk:
     async def _fetch_lanes(self, connection: Any, lanes: list[Source] | None) -> None:
         where = self._where
         rows = await connection.fetch(
-            schemas.call("list_lanes", 9, self._schema),
-            where.queue, where.state, where.task, where.tag, where.text,
+            schemas.call("list_lanes", 10, self._schema),
+            where.queue, where.state, where.task, where.tag, *self._text,
             None if lanes is None else [source.name for source in lanes],
             None if lanes is None else [source.before[0] for source in lanes if source.before],
             self._step, FEW_ROWS,
@@ -257,8 +259,8 @@ class Walk:
         where = self._where
         each = max(self._step // len(sources), 2 * FEW_ROWS)
         rows = await connection.fetch(
-            schemas.call("list_aside", 9, self._schema),
-            where.queue, where.task, where.tag, where.text,
+            schemas.call("list_aside", 10, self._schema),
+            where.queue, where.task, where.tag, *self._text,
             [source.name for source in sources],
             [EPOCH + timedelta(microseconds=s.before[0]) if s.before else END for s in sources],
             [source.before[1] if source.before else _HIGHEST for source in sources],

@@ -172,10 +172,15 @@ class Measures:
         return [records.TaskDepth(**row) for row in await self._db.rows("task_depths", most)]
 
     async def causes(
-        self, *, queue: str | None = None, task: str | None = None, limit: int = 10_000
+        self,
+        *,
+        queue: str | None = None,
+        task: str | None = None,
+        since: float | None = None,
+        limit: int = 10_000,
     ) -> records.Causes:
         """See Store.causes."""
-        (row,) = await self._db.rows("list_causes", queue, task, limit)
+        (row,) = await self._db.rows("list_causes", queue, task, limit, since)
         return records.Causes(_causes(row["groups"]), row["looked"], row["more"])
 
     async def health(self) -> records.Health:

@@ -356,10 +356,15 @@ class Measures(Protocol):
         those aside, up to as many a queue. Not cheap: ask every few seconds at most."""
 
     async def causes(
-        self, *, queue: str | None = None, task: str | None = None, limit: int = 10_000
+        self,
+        *,
+        queue: str | None = None,
+        task: str | None = None,
+        since: float | None = None,
+        limit: int = 10_000,
     ) -> records.Causes:
         """What jobs died of: the newest `limit` dead jobs (of a queue), by task and type of their last
-        failure; with `task`, those of this task among them."""
+        failure; with `task` or `since`, those among them of this task, that died at this time or later."""
 
     async def health(self) -> records.Health:
         """How the store is doing. Cheap: it reads statistics, and counts nothing."""

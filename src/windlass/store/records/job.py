@@ -210,7 +210,7 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
     state: State | None = None
     tag: str | None = None
     text: str | None = None
-    """What its payload, as JSON text, contains."""
+    """Text that its payload, as JSON, contains; blanks beside its marks, as in `": "`, do not count."""
     error: str | None = None
     """The type of the last failure kept with it, "" for none: finds dead and retrying jobs only."""
 

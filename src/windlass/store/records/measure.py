@@ -68,6 +68,8 @@ class Vitals(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What it runs: those that have run longest, at most 20."""
     lag: float = 0.0
     """Seconds by which its event loop was late, at most, in the last seconds."""
+    newest: float | None = None
+    """When the latest run of those that it runs began."""
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -19,6 +19,7 @@ import msgspec
 
 from windlass.core.flow import gates
 from windlass.core.ids import SEQ_BITS
+from windlass.core.json_text import contains
 from windlass.core.states import FINISHED, State
 from windlass.errors import JobNotFound
 from windlass.store.records import (
@@ -342,7 +343,7 @@ def _matches(seen: Seen, where: JobFilter) -> bool:
         and where.task in (None, seen.task)
         and where.state in (None, seen.state)
         and (where.tag is None or where.tag in readable_options(seen.options).tags)
-        and (where.text is None or where.text in seen.payload)
+        and (where.text is None or contains(seen.payload, where.text))
         and (where.error is None or where.error == last_error(seen.errors))
     )
 

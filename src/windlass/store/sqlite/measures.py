@@ -190,7 +190,12 @@ def events(
 
 
 def causes(
-    connection: apsw.Connection, *, queue: str | None = None, task: str | None = None, limit: int = 10_000
+    connection: apsw.Connection,
+    *,
+    queue: str | None = None,
+    task: str | None = None,
+    since: float | None = None,
+    limit: int = 10_000,
 ) -> records.Causes:
     """The newest dead jobs by what they died of. Failures are read only of the latest of each group."""
     name, bindings = ("dead", (limit + 1,)) if queue is None else ("dead_of_queue", (queue, limit + 1))
@@ -201,7 +206,7 @@ def causes(
             more = True
             break
         looked += 1
-        if task in (None, mine):
+        if task in (None, mine) and (since is None or at >= since):
             deaths.append(Death(mine, error or "", at, pos))
     return records.Causes(by_cause(deaths, lambda pos: _last_words(connection, pos)), looked, more)
 

@@ -6,18 +6,17 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, Final, Generic, TypeVar, get_args, get_type_hints
-from urllib.parse import parse_qsl
 
 import msgspec
 
 from windlass.core.names import MAX_LENGTH
 from windlass.web.http.principal import Principal, Role
 from windlass.web.http.problems import Invalid, Problem
+from windlass.web.http.queries import read_query
 from windlass.web.service.bodies import check_texts
 from windlass.web.service.checks import found_id
 from windlass.web.service.service import Service
 
-MAX_FIELDS: Final = 50
 _AT: Final = re.compile(r" - at `\$\.?(.*)`$")
 
 Limit = Annotated[int, msgspec.Meta(ge=1, le=500)]
@@ -133,17 +132,9 @@ class Table(list[Endpoint]):
         return self.add("DELETE", path, Role.OPERATE)
 
 
-def read_query(endpoint: Endpoint, raw: bytes) -> Any:
+def query_of(endpoint: Endpoint, raw: bytes) -> Any:
     """The query of a request."""
-    try:
-        pairs = parse_qsl(
-            raw.decode("ascii"), keep_blank_values=True, max_num_fields=MAX_FIELDS, errors="strict"
-        )
-    except ValueError:
-        raise Invalid("the query cannot be read; write it as key=value&key=value in UTF-8") from None
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise Invalid("the query says something twice; say each thing once")
+    found = read_query(raw, endpoint.query.__struct_fields__)
     try:
         return msgspec.convert(found, endpoint.query, strict=False)
     except msgspec.ValidationError as error:

@@ -7,8 +7,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from typing import Any, Final
-from urllib.parse import parse_qsl
+from typing import Final
 
 from starlette.types import Receive, Scope, Send
 
@@ -18,6 +17,7 @@ from windlass.web.http.answers import encode, refuse
 from windlass.web.http.guard import PRINCIPAL, path_of
 from windlass.web.http.principal import Principal, Role
 from windlass.web.http.problems import Invalid, Problem, problem_of
+from windlass.web.http.queries import read_query
 from windlass.web.service.checks import found_id
 from windlass.web.service.durable.streams import Feed, Piece, Streams
 from windlass.web.service.ticker import Ticker
@@ -136,12 +136,10 @@ class _Client:
 
 def _position(scope: Scope) -> int:
     """Where the client stopped. The header is of a connection that was lost, and so knows better."""
+    query = read_query(scope["query_string"], ("after",))
     header = next((value for name, value in scope["headers"] if name.lower() == b"last-event-id"), None)
     if header:
         return _number(header.decode("latin-1"), "Last-Event-ID")
-    query: dict[str, Any] = dict(parse_qsl(scope["query_string"].decode("latin-1"), max_num_fields=50))
-    if strange := query.keys() - {"after"}:
-        raise Invalid(f"there is no {sorted(strange)[0][:40]!r} here; write ?after=POSITION")
     return _number(query.get("after", "0"), "after")
 
 

@@ -28,7 +28,7 @@ class Where(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     state: State | None = None
     tag: Text | None = None
     text: Text | None = None
-    """Text that the payload, as JSON, contains."""
+    """Text that the payload, as JSON, contains; blanks beside its marks, as in `": "`, do not count."""
     error: Text | None = None
     """The type of the last failure, empty for none. For dead and retrying jobs only."""
 

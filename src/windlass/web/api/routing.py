@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from windlass.web.api.budgets import budgets
 from windlass.web.api.bulk import bulk
-from windlass.web.api.endpoint import Call, Endpoint, read_body, read_query
+from windlass.web.api.endpoint import Call, Endpoint, query_of, read_body
 from windlass.web.api.groups import groups
 from windlass.web.api.jobs import jobs
 from windlass.web.api.overview import overview
@@ -88,7 +88,7 @@ class Api:
                 self._service,
                 scope[PRINCIPAL],
                 names,
-                read_query(endpoint, scope["query_string"]),
+                query_of(endpoint, scope["query_string"]),
                 await self._body(endpoint, scope, receive),
             )
             body = encode(await endpoint.handler(call))

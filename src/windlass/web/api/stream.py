@@ -14,6 +14,7 @@ from windlass.web.http.answers import encode, problem_body, refuse
 from windlass.web.http.guard import PRINCIPAL
 from windlass.web.http.principal import Role
 from windlass.web.http.problems import Problem, problem_of
+from windlass.web.http.queries import read_query
 from windlass.web.service.ticker import Ticker
 
 MAX_STREAMS: Final = 100
@@ -41,6 +42,7 @@ class Stream:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             scope[PRINCIPAL].require(Role.READ)
+            read_query(scope["query_string"], ())
             if self._ticker.closed:
                 raise Problem(503, "stopping", "this server stops; try again", retry_after=2.0)
             if self._open >= self._most:

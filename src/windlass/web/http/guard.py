@@ -39,6 +39,7 @@ OPEN: Final = frozenset({"/healthz", "/readyz"})
 """Open to everybody, by any host name; the answers hold no data."""
 OPEN_BELOW: Final = PATH
 """The same for addresses that send one signal: each is a secret of its own [W2]."""
+METRICS: Final = "/metrics"
 ENDLESS: Final = re.compile(r"/api/(stream|jobs/[^/]+/events)")
 """Without a time limit."""
 ONCE: Final = frozenset(
@@ -66,6 +67,7 @@ class Guard:
         *,
         logins: Logins,
         hosts: Iterable[str] = (),
+        metrics_hosts: Iterable[str] = (),
         authorize: Authorize | None = None,
         timeout: float = 5.0,
         max_body: int = 8 * 1024 * 1024,
@@ -74,6 +76,7 @@ class Guard:
         self._logins = logins
         self._authorize = authorize
         self._hosts = Hosts(hosts, numbers=bool(logins) or authorize is not None)
+        self._metrics_hosts = Hosts(metrics_hosts)
         self._timeout = timeout
         self._max_body = max_body
 
@@ -125,12 +128,15 @@ class Guard:
     async def _admit(self, scope: Scope) -> Principal:
         """The principal of a request. Raises a Problem where it is refused."""
         headers = _headers(scope)
-        if not self._hosts.allow(headers.get("host")):
+        host = headers.get("host")
+        scraped = path_of(scope) == METRICS and self._metrics_hosts.allow(host)
+        if not self._hosts.allow(host) and not scraped:
             raise Problem(
                 421,
                 "unknown_host",
                 "this server does not answer for that host name; to allow it, start the server with "
-                "--allow-host NAME, set WINDLASS_WEB_HOSTS, or pass hosts=[...] to app.web()",
+                "--allow-host NAME, set WINDLASS_WEB_HOSTS (WINDLASS_METRICS_HOSTS for /metrics alone), or "
+                "pass hosts=[...] to app.web()",
             )
         principal = await self._identify(scope, headers)
         if scope["method"] not in SAFE:

@@ -117,7 +117,7 @@ async def serve(server: uvicorn.Server, app: Windlass, ready: Callable[[], None]
         except StoreUnavailable as error:
             if server.started:
                 raise
-            logger.warning("the store cannot be reached yet (%s); serving anyway", type(error).__name__)
+            logger.warning("the store is away, serving anyway: %s", error)
             await server.serve()
     finally:
         announcing.cancel()

@@ -19,6 +19,7 @@ from starlette.routing import BaseRoute, Mount, Route
 
 from windlass.web.http.principal import Role
 from windlass.web.http.problems import problem_of
+from windlass.web.http.queries import read_query
 from windlass.web.pages import (
     budgets,
     bulk,
@@ -32,8 +33,10 @@ from windlass.web.pages import (
     tasks,
     workers,
 )
+from windlass.web.pages.done import NOTICE
 from windlass.web.pages.errors import error_page
 from windlass.web.pages.rendering import READ_ONLY, principal_of
+from windlass.web.pages.search import NAMES
 from windlass.web.pages.static import Files
 from windlass.web.service.service import Service
 
@@ -47,23 +50,25 @@ class Page(NamedTuple):
     method: str
     role: Role
     handler: Callable[[Service, Request], Awaitable[Response]]
+    query: tuple[str, ...] = ()
+    """The parameters that it reads, besides those of the notice."""
 
 
 _GET: Final = ("GET", Role.READ)
 _POST: Final = ("POST", Role.OPERATE)
 
 PAGES: Final = (
-    Page("/", *_GET, overview.overview),
+    Page("/", *_GET, overview.overview, ("range",)),
     Page("/queues", *_GET, queues.listing),
-    Page("/queues/{name}", *_GET, queues.one),
+    Page("/queues/{name}", *_GET, queues.one, ("range",)),
     Page("/queues/{name}", *_POST, queues.act),
-    Page("/jobs", *_GET, jobs.listing),
+    Page("/jobs", *_GET, jobs.listing, ("q", "cursor", *NAMES, "text")),
     Page("/jobs/act", *_POST, jobs.act_on_ticked),
     Page("/jobs/{id}", *_GET, jobs.one),
     Page("/jobs/{id}", *_POST, jobs.act_on_one),
-    Page("/waits", *_GET, signals.listing),
-    Page("/parents", *_GET, parents.listing),
-    Page("/parents/{id}", *_GET, parents.one),
+    Page("/waits", *_GET, signals.listing, ("signal", "cursor")),
+    Page("/parents", *_GET, parents.listing, ("active",)),
+    Page("/parents/{id}", *_GET, parents.one, ("parts",)),
     Page("/parents/{id}", *_POST, parents.act),
     Page("/tasks", *_GET, tasks.listing),
     Page("/tasks/{name}", *_POST, tasks.act),
@@ -72,14 +77,14 @@ PAGES: Final = (
     Page("/schedules/{name}", *_POST, schedules.act),
     Page("/budgets", *_GET, budgets.listing),
     Page("/budgets/{name}", *_POST, budgets.act),
-    Page("/workers", *_GET, workers.listing),
-    Page("/dead", *_GET, dead.listing),
-    Page("/bulk/new", *_GET, bulk.preview),
+    Page("/workers", *_GET, workers.listing, ("worker", "host", "range")),
+    Page("/dead", *_GET, dead.listing, ("queue", "task", "cursor")),
+    Page("/bulk/new", *_GET, bulk.preview, ("verb", "q")),
     Page("/bulk/new", *_POST, bulk.start),
     Page("/bulk/{id}", *_GET, bulk.progress),
     Page("/bulk/{id}", *_POST, bulk.stop),
-    Page("/operations", *_GET, overview.operations),
-    Page("/events", *_GET, overview.events),
+    Page("/operations", *_GET, overview.operations, ("range",)),
+    Page("/events", *_GET, overview.events, ("queue", "kind", "before")),
 )
 
 
@@ -102,6 +107,7 @@ async def _answer(service: Service, methods: dict[str, Page], request: Request) 
     page = methods["GET" if request.method == "HEAD" else request.method]
     try:
         principal_of(request).require(page.role)
+        read_query(request.scope["query_string"], (*page.query, *NOTICE))
         return await page.handler(service, request)
     except Exception as error:  # noqa: BLE001 - `problem_of` logs what nobody foresaw
         return error_page(request, problem_of(error, safe=page.method == "GET"))

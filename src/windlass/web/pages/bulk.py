@@ -42,7 +42,9 @@ async def start(service: Service, request: Request) -> Response:
     form = await read_form(request)
     verb, where = verb_named(form.text("verb")), read_search(form.text("q"))
     everything = form.text("everything") == "1"
-    begun = await service.bulk.start(principal_of(request), verb, where, everything=everything)
+    principal = principal_of(request)
+    begun = await service.bulk.start(principal, verb, where, everything=everything)
+    await service.bulk.settled(principal, begun.id)  # else the page says "Running, 0 of 31"
     return go(request, f"/bulk/{begun.id}")
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, TypeVar
 
 from windlass.presentation.text import iso
+from windlass.web.http.queries import choice
 from windlass.web.pages import figures
 from windlass.web.service.shapes import Latency, PointShape, StorePoint, WorkerPoint
 
@@ -71,8 +72,8 @@ class Drawn(NamedTuple):
 
 
 def range_named(word: str | None) -> str:
-    """A range that there is."""
-    return word if word in RANGES else FIRST
+    """A range, the first where none is named. Raises Invalid for one that there is not."""
+    return choice("range", word, RANGES) or FIRST
 
 
 def measured(points: Sequence[PointShape], now: float) -> list[Drawn]:

@@ -9,6 +9,8 @@ from typing import Final, Literal, NamedTuple
 from windlass.core.counts import plural
 
 Tone = Literal["good", "warn"]
+NOTICE: Final = ("did", "n")
+"""The parameters of a query that hold it."""
 
 
 class Notice(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import Any, Final, cast
 from urllib.parse import parse_qsl
@@ -15,13 +16,14 @@ from windlass.errors import JobNotFound
 from windlass.handles.bulk import Verb
 from windlass.presentation.jobs import options_shown
 from windlass.presentation.text import one_line
+from windlass.signals import FOR_EVER
 from windlass.store.records import JobFilter
 from windlass.web.http.problems import Invalid, NotFound, Problem
-from windlass.web.pages import signals
+from windlass.web.pages import figures, signals
 from windlass.web.pages.forms import Form, go, read_form
 from windlass.web.pages.overview import under_way
 from windlass.web.pages.rendering import link, principal_of, render
-from windlass.web.pages.search import read_search, write_search
+from windlass.web.pages.search import NAMES, read_search, write_search
 from windlass.web.service.checks import found_id
 from windlass.web.service.service import Service
 from windlass.web.service.shapes import JobView, ListedJobs
@@ -46,7 +48,11 @@ async def listing(service: Service, request: Request) -> Response:
     if text.isascii() and text.isdigit() and await _exists(service, request, text):
         return RedirectResponse(link(request, f"/jobs/{text}"), status_code=303)
     where, found, problem = JobFilter(), _NOTHING, ""
+    named: dict[str, Any] = {name: query[name] for name in (*NAMES, "text") if query.get(name)}
     try:
+        if named:  # as the search box says it
+            words = f"{text} {write_search(JobFilter(**named))}".strip()
+            return RedirectResponse(link(request, "/jobs", q=words, cursor=cursor), status_code=303)
         where = read_search(text)
         found = await service.jobs.page(principal, where, LISTED, cursor)
     except Problem as error:
@@ -75,7 +81,9 @@ async def one(service: Service, request: Request) -> Response:
     job = await service.jobs.get(principal_of(request), id)
     waits = await signals.shown_on(service, request, id) if job.state == State.SCHEDULED else []
     left = await service.groups.left(principal_of(request), id) if job.group is not None else []
+    timeless = (figures.moment(job.run_at) or 0.0) - time.time() >= FOR_EVER
     about: dict[str, Any] = {"waits": waits, "left": left, "options": options_shown(job), "died": died}
+    about["due"] = None if timeless else job.run_at
     return render(request, "job.html", section="jobs", job=job, **about)
 
 

@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from windlass.presentation.events import EventShape
 from windlass.store.records import EventKind
+from windlass.web.http.queries import choice
 from windlass.web.pages import charts, figures
 from windlass.web.pages.findings import place_of
 from windlass.web.pages.rendering import principal_of, render
@@ -87,11 +88,15 @@ async def operations(service: Service, request: Request) -> Response:
 async def events(service: Service, request: Request) -> Response:
     """Events of all queues or one, of all kinds or some."""
     principal, query = principal_of(request), request.query_params
-    before, queue, kind = query.get("before"), query.get("queue") or None, query.get("kind", "")
-    kinds = KINDS.get(kind, ())
+    before, queue = query.get("before"), query.get("queue") or None
+    kind = choice("kind", query.get("kind"), KINDS)
     names = [each.name for each in await service.queues.all(principal)]
     found = await service.events.find(
-        principal, queue, limit=_EVENTS, before=found_id(before) if before else None, kinds=kinds
+        principal,
+        queue,
+        limit=_EVENTS,
+        before=found_id(before) if before else None,
+        kinds=KINDS.get(kind, ()),
     )
     return render(
         request,
@@ -100,7 +105,7 @@ async def events(service: Service, request: Request) -> Response:
         found=found,
         events=by_time(found.events),
         kinds=KINDS,
-        kind=kind if kinds else "",
+        kind=kind,
         queue=queue,
         names=names,
     )

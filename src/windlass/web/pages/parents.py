@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from windlass.presentation.parents import ParentShape
 from windlass.web.http.problems import Invalid
+from windlass.web.http.queries import choice
 from windlass.web.pages import figures
 from windlass.web.pages.forms import go, read_form
 from windlass.web.pages.rendering import principal_of, render
@@ -20,7 +21,7 @@ _PARTS: Final = 100
 
 async def listing(service: Service, request: Request) -> Response:
     """Parents, the one split last first."""
-    active = request.query_params.get("active") == "1"
+    active = choice("active", request.query_params.get("active"), ("0", "1")) == "1"
     parents = await service.parents.latest(principal_of(request), active=active, limit=100)
     return render(
         request, "parents.html", section="parents", parents=parents, active=active, rate_text=rate_text
@@ -31,7 +32,9 @@ async def one(service: Service, request: Request) -> Response:
     """A parent: its progress, the state of every part, and which parts need attention."""
     principal, id = principal_of(request), found_id(request.path_params["id"])
     start = request.query_params.get("parts", "")
-    listed = start.isascii() and start.isdigit() and len(start) < 10
+    listed = bool(start)
+    if listed and not (start.isascii() and start.isdigit() and len(start) < 10):
+        raise Invalid("parts must be the index of a part, a whole number from 0", "parts")
     return render(
         request,
         "parent.html",

@@ -27,7 +27,7 @@ from windlass.presentation.text import capped, one_line
 from windlass.store.records import JobFilter
 from windlass.web.http.principal import Principal, Role
 from windlass.web.pages import figures, strips
-from windlass.web.pages.done import notice
+from windlass.web.pages.done import NOTICE, notice
 from windlass.web.pages.search import write_search
 
 HERE: Final = Path(__file__).parent.parent
@@ -81,7 +81,7 @@ def render(request: Request, template: str, status: int = 200, **values: Any) ->
 
 def _again(request: Request, changes: dict[str, Any]) -> str:
     """The address of this page with other values in its query, and without the notice of the last action."""
-    query = {key: value for key, value in request.query_params.items() if key not in ("did", "n")}
+    query = {key: value for key, value in request.query_params.items() if key not in NOTICE}
     return link(
         request, request.scope["path"].removeprefix(request.scope.get("root_path", "")), **query | changes
     )

@@ -2,7 +2,8 @@
 written [M3].
 
 A value with spaces stands in double quotes, with a backslash before each quote in it. Words without a name
-are looked for in the payload. A name that there is none of is refused: `jobs:dead` would be looked for there,
+are looked for in the payload, where quotes that something touches are its own: `"user": "joe"` is looked for
+as it stands, `"joe"` as joe. A name that there is none of is refused: `jobs:dead` would be looked for there,
 and found nowhere.
 """
 
@@ -20,7 +21,10 @@ from windlass.web.http.problems import Invalid
 MAX_SEARCH: Final = 1_000
 NAMES: Final = ("task", "state", "queue", "tag", "error")
 # A name is letters alone, so that 12:30, a.host:80 and https://… are text.
-_PIECE: Final = re.compile(r'\s*(?:([A-Za-z_]+):(?!//))?(?:"((?:[^"\\]|\\.)*)"|(\S+))', re.DOTALL)
+_QUOTED: Final = r'"(?:[^"\\]|\\.)*"'
+_PIECE: Final = re.compile(
+    rf"\s*(?:([A-Za-z_]+):(?!//))?(?:({_QUOTED})(?!\S)|((?:{_QUOTED}|\S)+))", re.DOTALL
+)
 
 _ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
 
@@ -31,10 +35,12 @@ def read_search(text: str) -> JobFilter:
         raise Invalid(f"a search may have at most {MAX_SEARCH} characters", "q")
     found: dict[str, str] = {}
     free: list[str] = []
-    for word, quoted, plain in _PIECE.findall(text):
-        name, value = word.lower(), _ESCAPED.sub(r"\1", quoted) or plain
+    pieces = _PIECE.findall(text)
+    as_json = any(not word and '"' in plain for word, _, plain in pieces)
+    for word, quoted, plain in pieces:
+        name, value = word.lower(), _ESCAPED.sub(r"\1", quoted[1:-1]) or plain
         if not name:
-            free.append(value)
+            free.append(quoted or plain if as_json else value)
         elif name not in NAMES:
             known = ", ".join(f"{each}:" for each in NAMES)
             raise Invalid(f"unknown filter {name[:40]}: use {known}, or put text with a colon in quotes", "q")

@@ -7,6 +7,7 @@ import time
 from starlette.requests import Request
 from starlette.responses import Response
 
+from windlass.web.http.problems import Invalid
 from windlass.web.pages import charts
 from windlass.web.pages.rendering import principal_of, render
 from windlass.web.service.partial import PartialAnswer
@@ -16,7 +17,9 @@ from windlass.web.service.service import Service
 async def listing(service: Service, request: Request) -> Response:
     """Workers, dead and silent ones first, then by label; and how they did."""
     principal, query = principal_of(request), request.query_params
-    label, host = query.get("worker", ""), "" if query.get("worker") else query.get("host", "")
+    label, host = query.get("worker", ""), query.get("host", "")
+    if label and host:
+        raise Invalid("name a worker or a host, not both", "host")
     found = [
         worker
         for worker in await service.workers.all(principal)

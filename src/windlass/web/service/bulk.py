@@ -33,6 +33,8 @@ MAX_RUNNING: Final = 4
 MAX_KEPT: Final = 50
 STOP_TIME: Final = 1.0
 """Seconds that a stopped operation has to end between two batches, before its task is cancelled."""
+SETTLE_TIME: Final = 0.5
+"""Seconds that a page waits for an operation that it has started: most have ended by then."""
 PREVIEW_TIME: Final = 1.0
 """Seconds after which a preview stops counting."""
 _COUNTED: Final = frozenset({State.READY, State.RUNNING, State.SCHEDULED, State.RETRYING, State.DEAD})
@@ -78,10 +80,10 @@ class BulkOperation:
             if self._task is not None:
                 self._task.get_loop().call_later(STOP_TIME, self._task.cancel)
 
-    async def wait(self) -> None:
-        """Wait until it has ended."""
+    async def wait(self, at_most: float | None = None) -> None:
+        """Wait until it has ended, at most for so many seconds."""
         if self._task is not None:
-            await asyncio.wait([self._task])
+            await asyncio.wait([self._task], timeout=at_most)
 
     async def _run(self, work: Work, ended: Ended) -> None:
         state: Outcome
@@ -149,6 +151,12 @@ class BulkOperations(Actions):
     async def get(self, principal: Principal, id: str) -> BulkShape:
         """One operation. Raises NotFound."""
         principal.require(Role.READ)
+        return self._find(id).shape()
+
+    async def settled(self, principal: Principal, id: str) -> BulkShape:
+        """One operation, once it has ended, or a moment later. Raises NotFound."""
+        principal.require(Role.READ)
+        await self._find(id).wait(SETTLE_TIME)
         return self._find(id).shape()
 
     async def all(self, principal: Principal) -> list[BulkShape]:

@@ -12,6 +12,7 @@ from typing import Any, Final
 from windlass.core.states import FINISHED
 from windlass.presentation.events import EventShape
 from windlass.presentation.text import iso, one_line, span
+from windlass.signals import FOR_EVER
 from windlass.store.protocol import Store
 from windlass.store.records import EventRecord, JobRecord
 from windlass.web.http.principal import Principal, Role
@@ -101,7 +102,7 @@ def _derived(
     begun = job.attempt > 1 or any(
         kind in _RAN for kind, _ in seen
     )  # else it may be due when its wait is over
-    message = f"to run after {span(put_off)}" if put_off > 0 and not begun else ""
+    message = f"to run after {span(put_off)}" if 0 < put_off < FOR_EVER and not begun else ""
     yield _moment(job, job.enqueued_at, "enqueued", message)
     for error in job.errors:
         if not any((kind, error.attempt) in seen for kind in _FAILED):

@@ -10,9 +10,9 @@ from typing import Final
 
 import msgspec
 
-from windlass.core.rollup import Sample
+from windlass.core.rollup import HOUR, Sample
 from windlass.presentation.cluster_state import ClusterState
-from windlass.presentation.findings import DatedFinding, deaths_of, examine, resting, state_findings
+from windlass.presentation.findings import DatedFinding, Deaths, deaths_of, examine, resting, state_findings
 from windlass.store.protocol import Store
 from windlass.store.records import EventRecord, Finding, GateRecord, Health, QueueRecord, ScheduleRecord
 from windlass.web.service import views
@@ -41,12 +41,19 @@ class Findings:
         rests = by_queue(state.view.queues, events)
         examined = await self._store.shared("findings", _TTL, examine)
         findings = (*examined, *await self.diagnosis())
-        seen = state_findings(state, deaths_of(rows), rests)
+        seen = state_findings(state, await self._dead(deaths_of(rows), now), rests)
         known = {_SEEN_ALREADY, *(alarm.finding.name for alarm in seen)}
         wrong = [each for each in findings if each.level != "ok" and each.name not in known]
         found = [*seen, *await self._dated(wrong, now)]
         shapes = [views.finding_shape(alarm.finding, alarm.since) for alarm in found]
         return worst_first(shapes)
+
+    async def _dead(self, deaths: Deaths, now: float) -> Deaths:
+        """Those of the last hour that are dead still: neither retried nor deleted since."""
+        if not deaths.jobs:
+            return deaths
+        causes = await self._store.shared("died", _TTL, lambda store: store.causes(since=now - HOUR))
+        return msgspec.structs.replace(deaths, jobs=sum(cause.jobs for cause in causes.groups))
 
     async def _dated(self, findings: Sequence[Finding], now: float) -> list[DatedFinding]:
         """Findings with since when they hold. Reads nothing where there are none."""

@@ -57,10 +57,15 @@ def queue_view(
     return QueueView.of(
         state,
         name,
-        state_text=queue_in_words(queue) or held.get(name, ""),
+        state_text=queue_in_words(queue) or held.get(name, "") or _stuck(state, name),
         load_text=load_in_words(queue),
         per_minute=per_minute.get(name),
     )
+
+
+def _stuck(state: ClusterState, name: str) -> str:
+    found = state.stuck(name)
+    return "" if found is None else found.in_words(state.at)
 
 
 def standing(state: ClusterState) -> list[str]:
@@ -116,7 +121,9 @@ def time_limit(job: JobRecord, queue: QueueRecord, timeout: float | None) -> flo
 def worker_view(worker: WorkerRecord, state: ClusterState) -> WorkerView:
     """A worker, and how it is doing."""
     vitals = None if worker.vitals is None else _vitals(worker.vitals, worker.vitals_at, state.at)
-    return WorkerView.of(worker, state, state_text=worker_in_words(worker, state.at), vitals=vitals)
+    return WorkerView.of(
+        worker, state, state_text=worker_in_words(worker, state.at, state.stuck_since(worker)), vitals=vitals
+    )
 
 
 def _vitals(vitals: Vitals, at: float | None, now: float) -> VitalsShape:

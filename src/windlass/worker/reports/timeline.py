@@ -6,14 +6,13 @@ from typing import Final, cast
 
 from windlass.core.states import Kind
 from windlass.presentation.text import one_line, span
-from windlass.signals import MAX_DELAY
+from windlass.signals import FOR_EVER
 from windlass.store.records import Event, EventKind, Outcome
 
 LONGEST_ERROR: Final = 300
 _LAST: Final = "{attempt} failed, no attempt is left: {error}"
 _WAITS: Final = "{attempt} waits for signal {signals}{at_most}"
 _SLEEPS: Final = "{attempt} sleeps for {delay}"
-_FOR_EVER: Final = 0.99 * MAX_DELAY
 _FORMS: Final[dict[EventKind, str]] = {
     "retry": "{attempt} failed, next try in {delay}: {error}",
     "dead": "{attempt}: {error}",
@@ -60,7 +59,7 @@ def _words(outcome: Outcome, how: EventKind) -> str:
         error=_error(outcome),
         kind=outcome.kind.value,
         signals=", ".join(outcome.signals or ()),
-        at_most="" if outcome.delay >= _FOR_EVER else f", at most {span(outcome.delay)}",
+        at_most="" if outcome.delay >= FOR_EVER else f", at most {span(outcome.delay)}",
     )
 
 

@@ -60,7 +60,12 @@ class VitalsMeter:
             slots=slots,
             jobs=self._longest(runs) if self._clock.known else (),
             lag=round(max(lag, 0.0), 3),
+            newest=self._newest(runs) if self._clock.known else None,
         )
+
+    def _newest(self, runs: Iterable[Run]) -> float | None:
+        began = max((run.began for run in runs), default=None)
+        return None if began is None else self._clock.at(began)
 
     def _longest(self, runs: Iterable[Run]) -> tuple[Busy, ...]:
         oldest = heapq.nsmallest(MAX_JOBS, runs, key=lambda run: run.began)

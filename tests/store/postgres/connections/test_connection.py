@@ -7,9 +7,11 @@ from typing import Any
 import asyncpg
 import pytest
 
+from tests.postgres import free_port
 from tests.stock import BOTH
 from tests.store.postgres.kit import Base
 from windlass.errors import StoreBusy, StoreUnavailable
+from windlass.store.postgres import PostgresStore
 from windlass.store.postgres.connections import database
 from windlass.store.postgres.connections.connect import ARRAYS
 from windlass.store.postgres.connections.errors import translated
@@ -84,6 +86,21 @@ async def test_a_server_that_is_late_is_busy_and_not_away(alone: Base) -> None:
     with pytest.raises(StoreUnavailable, match="cannot be reached") as away, translated():
         raise TimeoutError(errno.ETIMEDOUT, "the connection timed out")
     assert type(away.value) is StoreUnavailable
+
+
+async def test_who_cannot_be_reached_is_named_without_the_password(alone: Base) -> None:
+    """[M6] By host and port, when a store is opened and later, too."""
+    away = PostgresStore(f"postgresql://ada:s3cret@127.0.0.1:{free_port()}/shop")
+    host = str(away._db.address.hosts[0])
+    with pytest.raises(StoreUnavailable, match=f"^PostgreSQL at {host} cannot be reached: ") as refused:
+        await away.open()
+    assert "s3cret" not in str(refused.value)
+    store = await alone.store()
+    with pytest.raises(
+        StoreUnavailable, match=f"^PostgreSQL at {store._db.address.place} cannot be reached: "
+    ):
+        async with store._db.connection():
+            raise ConnectionResetError
 
 
 def test_calling_off_leaves_closing_its_time() -> None:

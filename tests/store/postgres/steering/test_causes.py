@@ -30,7 +30,7 @@ async def test_the_dead_are_read_by_index_and_no_further_than_asked(alone: Base)
     await explained(session)
     for asked in (None, "one", "other"):
         async with plans(session) as found:
-            await session.rows("SELECT * FROM windlass.list_causes($1, NULL, 50)", asked)
+            await session.rows("SELECT * FROM windlass.list_causes($1, NULL, 50, NULL)", asked)
         for scan in found.scans(TABLES):
             assert scan.kind in ("Index Scan", "Index Only Scan"), scan
             assert scan.touched <= 60, (asked, scan)

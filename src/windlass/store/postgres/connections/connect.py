@@ -207,9 +207,10 @@ def _from_a_pooler(error: asyncpg.ProtocolViolationError) -> Exception:
 
 
 def _nowhere(wanted: str, failures: list[tuple[Host, Exception]]) -> StoreUnavailable:
+    host, error = failures[0]
+    if len(failures) == 1 and not isinstance(error, asyncpg.TargetServerAttributeNotMatched):
+        return StoreUnavailable(f"PostgreSQL at {host} cannot be reached: {_reason(error, wanted)}")
     message = "; ".join(f"{host}: {_reason(error, wanted)}" for host, error in failures)
-    if len(failures) == 1 and not isinstance(failures[0][1], asyncpg.TargetServerAttributeNotMatched):
-        return StoreUnavailable(f"PostgreSQL cannot be reached: {_reason(failures[0][1], wanted)}")
     return StoreUnavailable(f"no server of the URL can be used: {message}")
 
 

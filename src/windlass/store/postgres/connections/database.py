@@ -187,7 +187,7 @@ class Database:
         swallowed the answer may have cut them off, too [fault 9]. An orderly close would have to wait until
         the server confirms a cancellation."""
         pool = self._opened()
-        with translated(self._late()):
+        with translated(self._late(), self.address.place):
             async with asyncio.timeout(within) as timing:
                 if self.must_adopt:
                     await self.adopt()

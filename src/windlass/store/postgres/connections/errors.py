@@ -64,19 +64,19 @@ server that raises it. The message may be in any language."""
 
 
 @contextmanager
-def translated(late: str = LATE) -> Iterator[None]:
+def translated(late: str = LATE, at: str = "") -> Iterator[None]:
     """Turn asyncpg's errors into ours. An unknown one stays as it is: it is a bug worth its traceback.
-    `late` is the message where no answer came in time."""
+    `late` is the message where no answer came in time, `at` the servers that were asked."""
     try:
         yield
     except Exception as error:
-        known = _from_asyncpg(error, late)
+        known = _from_asyncpg(error, late, at)
         if known is None:
             raise
         raise known from error
 
 
-def _from_asyncpg(error: Exception, late: str) -> errors.WindlassError | None:
+def _from_asyncpg(error: Exception, late: str, at: str) -> errors.WindlassError | None:
     import asyncpg
 
     if isinstance(error, asyncpg.PostgresError):
@@ -94,7 +94,8 @@ def _from_asyncpg(error: Exception, late: str) -> errors.WindlassError | None:
         return None
     if isinstance(error, TimeoutError) and error.errno is None:  # our own deadline, not the network's
         return errors.StoreBusy(late)
-    return errors.StoreUnavailable(f"PostgreSQL cannot be reached: {error or type(error).__name__}")
+    where = f"PostgreSQL at {at}" if at else "PostgreSQL"
+    return errors.StoreUnavailable(f"{where} cannot be reached: {error or type(error).__name__}")
 
 
 def typed(

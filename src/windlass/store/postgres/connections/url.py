@@ -117,6 +117,11 @@ class Address(msgspec.Struct, frozen=True):
     user_timeout: int | None
     """These five are about the socket; the last one is in milliseconds."""
 
+    @property
+    def place(self) -> str:
+        """The servers that may be asked, as they may be shown."""
+        return " or ".join(map(str, self.hosts))
+
     def sets(self, name: str) -> bool:
         """Whether the URL itself gives this setting of the server."""
         return name in self.settings or f"{name}=" in self.settings.get("options", "")

@@ -9,10 +9,11 @@
 -- Callers: the store's listing. May call: worker, reader. Lock: none.
 -- p_lanes NULL: all lanes of the queue; else these, below the seqs p_before. About p_total rows in all, of
 -- each lane at least p_least. Nothing costly is asked of a row here: its state is judged later, and only
--- where it fits.
+-- where it fits. The payload is found by p_text, the longest piece that was asked for, before p_pattern: that
+-- costs ten times as much.
 CREATE OR REPLACE FUNCTION windlass.list_lanes(
-    p_queue text, p_state text, p_task text, p_tag text, p_text text, p_lanes int[], p_before bigint[],
-    p_total int, p_least int)
+    p_queue text, p_state text, p_task text, p_tag text, p_text text, p_pattern text, p_lanes int[],
+    p_before bigint[], p_total int, p_least int)
 RETURNS TABLE (lane int, seqs bigint[], times float8[], ranks bigint[], fits boolean, more boolean)
 LANGUAGE plpgsql STABLE SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
 SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
@@ -39,7 +40,8 @@ BEGIN
                           SELECT j.seq, j.offered_at,
                                  (p_task IS NULL OR j.task = p_task)
                                  AND (p_tag IS NULL OR coalesce((j.options -> 'tags')::jsonb ? p_tag, false))
-                                 AND (p_text IS NULL OR strpos(j.payload::text, p_text) > 0) AS fit
+                                 AND (p_text IS NULL OR strpos(j.payload::text, p_text) > 0)
+                                 AND (p_pattern IS NULL OR j.payload::text ~ p_pattern) AS fit
                             FROM windlass.ready j
                            WHERE j.lane = w.lane AND j.seq >= coalesce(lower(part.span), 0)
                              AND j.seq < coalesce(upper(part.span), 9223372036854775807)
@@ -211,8 +213,8 @@ END $$;
 -- by an equality the one of all queues could, past any number of others [rule 8].
 -- Kinds: 'scheduled', 'retrying', 'held', 'dead', and 'parent waiting', 'parent dead', ... by state.
 CREATE OR REPLACE FUNCTION windlass.list_aside(
-    p_queue text, p_task text, p_tag text, p_text text, p_kinds text[], p_at timestamptz[], p_before bigint[],
-    p_limit int, p_error text DEFAULT NULL)
+    p_queue text, p_task text, p_tag text, p_text text, p_pattern text, p_kinds text[], p_at timestamptz[],
+    p_before bigint[], p_limit int, p_error text DEFAULT NULL)
 RETURNS TABLE (kind text, id bigint, enqueued_at timestamptz, fit boolean, rank bigint)
 LANGUAGE plpgsql STABLE SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
 SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
@@ -223,6 +225,7 @@ BEGIN
            (p_queue IS NULL OR j.queue = p_queue) AND (p_task IS NULL OR j.task = p_task)
            AND (p_tag IS NULL OR coalesce((j.options -> 'tags')::jsonb ? p_tag, false))
            AND (p_text IS NULL OR strpos(j.payload::text, p_text) > 0)
+           AND (p_pattern IS NULL OR j.payload::text ~ p_pattern)
            AND (p_error IS NULL
                 OR p_error = CASE WHEN s.kind = 'dead' THEN j.error ELSE coalesce((
                        SELECT CASE WHEN f.attempt > 0 THEN f.type END FROM windlass.failure f
@@ -300,12 +303,13 @@ BEGIN
 END $$;
 
 -- What jobs died of: the newest p_limit dead ones (of a queue), by task and type of their last failure; of a
--- task, those among them.
+-- task, or dead since a time (seconds since the epoch), those among them.
 -- Callers: the store's causes. May call: worker, reader. Lock: none.
 -- `groups` is JSON, the largest first. The dead of one queue are written as a range, as in list_aside.
 -- Failures are read in whole only of the latest of each group: tracebacks are most of a dead row.
 CREATE OR REPLACE FUNCTION windlass.list_causes(
-    p_queue text, p_task text, p_limit int, OUT groups json, OUT looked bigint, OUT more boolean)
+    p_queue text, p_task text, p_limit int, p_since float8, OUT groups json, OUT looked bigint,
+    OUT more boolean)
 LANGUAGE plpgsql STABLE SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
 SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
 BEGIN
@@ -330,7 +334,8 @@ BEGIN
                                                   WHERE f.job = n.id ORDER BY f.at DESC LIMIT 1), '')
                     ELSE n.error END AS error
           FROM (SELECT * FROM newest ORDER BY enqueued_at DESC, id DESC LIMIT p_limit) AS n
-         WHERE p_task IS NULL OR n.task = p_task),
+         WHERE (p_task IS NULL OR n.task = p_task)
+           AND (p_since IS NULL OR n.died_at >= to_timestamp(p_since))),
     grouped AS (
         SELECT n.task, n.error, count(*) AS jobs, max(n.died_at) AS last_at,
                (array_agg(n.id ORDER BY n.died_at DESC, n.id DESC))[1] AS id
