@@ -4,6 +4,7 @@
         group.enqueue(load, "a.csv")
         group.enqueue_many(resize, [(1,), (2,)])
         group.on_success(report, month="2026-11")       # once all have succeeded
+        group.on_failure(warn)                          # once all have ended and one has not succeeded
         group.on_end(clean_up)                          # once all have ended, however
     group.result()                                      # {"succeeded": 3}
 
@@ -128,6 +129,15 @@ class Group(Job[dict[str, int]]):
     async def aon_success(self, task: Task[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
         """Make a job that runs once all jobs of the group have succeeded; see `on_success`."""
         return await _task(task).using(after=[self], otherwise="cancel").aenqueue(*args, **kwargs)
+
+    def on_failure(self, task: Task[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
+        """Make a job that runs once all jobs of the group have ended and one has not succeeded, or the group
+        was cancelled; it is cancelled otherwise."""
+        return _task(task).using(after=[self], otherwise="run_only").enqueue(*args, **kwargs)
+
+    async def aon_failure(self, task: Task[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
+        """Make a job that runs where one job of the group has not succeeded; see `on_failure`."""
+        return await _task(task).using(after=[self], otherwise="run_only").aenqueue(*args, **kwargs)
 
     def on_end(self, task: Task[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
         """Make a job that runs once all jobs of the group have ended, however that was."""
