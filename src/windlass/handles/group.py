@@ -192,13 +192,13 @@ class Group(Job[dict[str, int]]):
         return await self._store_handle().acall(self._counts)
 
     def jobs(self, *, after: int = 0, limit: int = PAGE) -> list[Job[Any]]:
-        """Its jobs in the order of their ids, those above `after`: pass the id of the last for the next
-        page."""
+        """Its jobs in the order in which they were added, those behind the job `after`: pass the id of the
+        last one for the next page."""
         found = self._store_handle().call(lambda store: store.group_jobs(self.id, after, limit))
         return [self._app.job(id) for id in found]
 
     async def ajobs(self, *, after: int = 0, limit: int = PAGE) -> list[Job[Any]]:
-        """Its jobs in the order of their ids; see `jobs`."""
+        """Its jobs in the order in which they were added; see `jobs`."""
         found = await self._store_handle().acall(lambda store: store.group_jobs(self.id, after, limit))
         return [self._app.job(id) for id in found]
 

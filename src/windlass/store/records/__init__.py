@@ -38,6 +38,7 @@ from windlass.store.records.job import (
     DeleteAnswer,
     EnqueueStatus,
     Failure,
+    GroupResults,
     JobChange,
     JobFilter,
     JobRecord,

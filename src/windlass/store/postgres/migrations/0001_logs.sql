@@ -517,12 +517,15 @@ CREATE TABLE windlass.deferred_left (
     id bigint PRIMARY KEY
 );
 
--- The jobs of groups [W4], by the job that ends the group. Only added to.
+-- The jobs of groups [W4], by the job that ends the group; no: in the order in which they were added. Only
+-- added to.
 CREATE TABLE windlass.group_job (
     group_end bigint NOT NULL,
     job       bigint NOT NULL,
+    no        bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
     PRIMARY KEY (group_end, job)
 );
+CREATE UNIQUE INDEX ON windlass.group_job (group_end, no);
 
 -- How far the walk over groups has come that looks for ends which are gone.
 CREATE TABLE windlass.group_look (

@@ -333,11 +333,14 @@ CREATE TABLE windlass_worker (
 
 -- ── jobs that come after others ────────────────────────────────────────────────────────────────────────────
 
--- The jobs of groups [W4], by the job that ends the group. Only added to.
+-- The jobs of groups [W4], by the job that ends the group, in the order in which they were added. Only added
+-- to.
 CREATE TABLE windlass_group_job (
     group_end INTEGER NOT NULL,
+    no        INTEGER NOT NULL,
     job       INTEGER NOT NULL,
-    PRIMARY KEY (group_end, job)
+    PRIMARY KEY (group_end, no),
+    UNIQUE (group_end, job)
 ) STRICT, WITHOUT ROWID;
 
 -- How far the walk over groups has come that looks for ends which are gone.
