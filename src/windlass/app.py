@@ -26,9 +26,10 @@ from windlass.core.routing import Routes
 from windlass.core.states import State
 from windlass.errors import ConfigurationError, InvalidName
 from windlass.handles import signal_links
-from windlass.handles.bulk import Jobs, job_filter
+from windlass.handles.bulk import job_filter
 from windlass.handles.group import GROUP, Group, end_of_group
 from windlass.handles.job import Job, SignalAnswer, id_of
+from windlass.handles.jobs import Jobs
 from windlass.handles.parent import Parent
 from windlass.handles.queue import Queue, TaskSettings
 from windlass.running import loopthread
@@ -167,6 +168,9 @@ class Windlass(_Registry):
     def _handle_of(self, job: Job[Any] | int | str) -> Job[Any]:
         return job if isinstance(job, Job) else self.job(job)
 
+    def _job_of(self, record: JobRecord) -> Job[Any]:
+        return self.named(record.task).job(record.id)
+
     def _read_change(self, record: JobRecord, given: Mapping[str, Any]) -> JobChange:
         return read_change(self, record, given)
 
@@ -199,12 +203,14 @@ class Windlass(_Registry):
         tag: str | None = None,
         text: str | None = None,
         error: str | None = None,
+        limit: int | None = None,
     ) -> Jobs:
-        """The jobs a filter finds, to be counted, retried, cancelled or deleted all at once [O6]. `text` is
-        what the payload, as JSON text, contains; `error` the type of the last failure, "RuntimeError", and
-        finds dead and retrying jobs only."""
+        """The jobs a filter finds, newest first, for `async for job in app.jobs(state="dead"):` and for a
+        plain `for`; or to be counted, retried, cancelled or deleted all at once [O6]. `text` is what the
+        payload, as JSON text, contains; `error` the type of the last failure, "RuntimeError", and finds dead
+        and retrying jobs only; `limit` how many at most, the newest."""
         where = job_filter(queue=queue, task=task, state=state, tag=tag, text=text, error=error)
-        return Jobs(self._store_handle, where)
+        return Jobs(self._store_handle, where, limit, self._job_of, self.codec)
 
     # -- steering ---------------------------------------------------------------------------------------
 

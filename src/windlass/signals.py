@@ -26,6 +26,7 @@ MAX_ATTEMPTS: Final = 1000
 MAX_DELAY: Final = 100 * 365 * 86400.0
 FOR_EVER: Final = 0.99 * MAX_DELAY
 """A wait without a timeout is put off by MAX_DELAY: what is due after longer than this has no time."""
+MAX_FACTOR: Final = 1000
 DEFAULT_ATTEMPTS: Final = 5
 
 
@@ -39,6 +40,18 @@ def _span(where: str, value: Duration) -> float:
         return seconds(value)
     except ValueError as error:
         raise ConfigurationError(f"{where}={value!r}): {error}") from None
+
+
+def _waits(given: Iterable[Duration] | None) -> tuple[float, ...]:
+    """The waits of a policy in seconds, of which there is at least one where they are given at all."""
+    if given is None:
+        return ()
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise ConfigurationError(f"Retry(waits={given!r}) is not a list; write waits=['1m', '4m', '16m']")
+    found = tuple(min(_span("Retry(waits", each), MAX_DELAY) for each in given)
+    if not found:
+        raise ConfigurationError("Retry(waits=[]) names no wait; name some, or leave waits= out")
+    return found
 
 
 def _kinds(option: str, given: ErrorKind | Iterable[ErrorKind] | None) -> tuple[ErrorKind, ...]:
@@ -64,8 +77,11 @@ class Retry(Signal):
     """Try again. As a policy: how often and how far apart. Raised in a handler: this once, after a time.
 
     Policy: `Retry(attempts, base, cap, jitter)` waits base, 2·base, 4·base, … up to cap, each ± jitter (a
-    share of 1) [O2]. `base=0` tries again at once. Raised: `Retry(after="10s")` waits exactly that; a bare
-    `Retry()` waits as the task's policy says. The attempt counts as failed either way.
+    share of 1) [O2]. `factor=4` waits four times as long each time, `factor=1` always as long, and `base=0`
+    tries again at once. `Retry(waits=["1m", "4m", "16m"])` says each wait itself; the last one repeats.
+
+    Raised: `Retry(after="10s")` waits exactly that; a bare `Retry()` waits as the task's policy says. The
+    attempt counts as failed either way.
 
     With `on`, a policy retries errors of these classes and their subclasses only; what is in `never` is not
     retried, whatever `on` says [O9]. Such a job goes to the dead letters at once, with a reason that says so.
@@ -73,13 +89,15 @@ class Retry(Signal):
     that raises `Retry` itself is tried again.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a policy may say
         self,
         attempts: int = DEFAULT_ATTEMPTS,
         *,
         base: Duration = 5.0,
         cap: Duration = 1800.0,
         jitter: float = 0.1,
+        factor: float = 2.0,
+        waits: Iterable[Duration] | None = None,
         after: Duration | None = None,
         on: ErrorKind | Iterable[ErrorKind] | None = None,
         never: ErrorKind | Iterable[ErrorKind] | None = None,
@@ -91,15 +109,25 @@ class Retry(Signal):
             )
         if type(jitter) not in (int, float) or not 0 <= jitter <= 1:
             raise ConfigurationError(f"Retry(jitter={jitter!r}): jitter is a share between 0 and 1")
-        if after is not None and not (on is never is None):
+        if type(factor) not in (int, float) or not 1 <= factor <= MAX_FACTOR:
             raise ConfigurationError(
-                "Retry(after=…) is raised, on= and never= belong to a task's policy; leave one out"
+                f"Retry(factor={factor!r}): by this number each wait is longer, from 1 to {MAX_FACTOR}"
+            )
+        if after is not None and not (on is never is waits is None):
+            raise ConfigurationError(
+                "Retry(after=…) is raised, on=, never= and waits= belong to a task's policy; leave one out"
+            )
+        if waits is not None and (base, cap, factor) != (5.0, 1800.0, 2.0):
+            raise ConfigurationError(
+                "Retry(waits=…) says each wait itself; leave out base=, cap= and factor="
             )
         self.attempts = attempts
         self.rules: Final = RetryRules(_kinds("on", on), _kinds("never", never))
         if twice := [kind_name(kind) for kind in self.rules.on if kind in self.rules.never]:
             raise ConfigurationError(f"Retry(on=…, never=…): {', '.join(twice)} is in both; leave it in one")
-        self.backoff: Final = Backoff(_span("Retry(base", base), _span("Retry(cap", cap), jitter)
+        self.backoff: Final = Backoff(
+            _span("Retry(base", base), _span("Retry(cap", cap), jitter, factor, _waits(waits)
+        )
         self.after: Final = None if after is None else min(_span("Retry(after", after), MAX_DELAY)
         waits = f"in {self.after:g} s" if self.after is not None else "later"
         super().__init__(f"the handler asked to be tried again {waits}")
@@ -110,8 +138,12 @@ class Retry(Signal):
         rules = {"on": self.rules.on, "never": self.rules.never}
         kinds = [f", {word}=({', '.join(map(kind_name, found))})" for word, found in rules.items() if found]
         backoff = self.backoff
-        times = f"base={backoff.base:g}, cap={backoff.cap:g}, jitter={backoff.jitter:g}"
-        return f"Retry({self.attempts}, {times}{''.join(kinds)})"
+        times = f"base={backoff.base:g}, cap={backoff.cap:g}"
+        if backoff.waits:
+            times = f"waits=[{', '.join(f'{wait:g}' for wait in backoff.waits)}]"
+        elif backoff.factor != 2:
+            times += f", factor={backoff.factor:g}"
+        return f"Retry({self.attempts}, {times}, jitter={backoff.jitter:g}{''.join(kinds)})"
 
 
 class Snooze(Signal):

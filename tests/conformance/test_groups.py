@@ -109,8 +109,10 @@ async def test_w4_it_can_be_asked_what_is_in_it(rig: Rig) -> None:
     await rig.finish(worker, await rig.run(worker, a))
     await rig.finish(worker, await rig.run(worker, b), Kind.RETRY, delay=60.0)
     await rig.store.delete([d])
-    assert await rig.store.group_jobs(group) == sorted(found)
-    assert await rig.store.group_jobs(group, sorted(found)[1], 1) == sorted(found)[2:3]
+    assert await rig.store.group_jobs(group) == found
+    assert await rig.store.group_jobs(group, found[1], 1) == found[2:3]
+    assert await rig.store.group_jobs(group, found[-1]) == []
+    assert await rig.store.group_jobs(group, 12345) == [], "that is none of its jobs"
     assert dict(await rig.store.group_counts(group)) == {
         "succeeded": 1, "retrying": 1, "ready": 1, "deleted": 1
     }  # fmt: skip
@@ -209,6 +211,25 @@ async def test_w4_a_circle_that_is_broken_is_none(rig: Rig) -> None:
     await rig.store.promote()
     await add(rig, group, "t", options=Options(after=(await after(rig, other),)))
     assert len(await rig.claim(worker)) == 2
+
+
+async def test_w4_its_jobs_are_in_the_order_in_which_they_were_added(rig: Rig) -> None:
+    """Not in that of their ids: a twin is older, and an id has the number of its lane in front."""
+    group = await opened(rig)
+    (twin,) = await rig.add("t", unique_key="k")
+    first = await add(rig, group, "a", "b")
+    late = await rig.store.enqueue_in_group(
+        group,
+        [
+            NewJob(task="c", payload="{}", delay=60.0),
+            NewJob(task="t", payload="{}", options=Options(unique_key="k")),
+            NewJob(task="d", payload="{}", queue="another"),
+        ],
+    )
+    await add(rig, group, "t", options=Options(unique_key="k"))
+    expected = [*first, *(receipt.id for receipt in late)]
+    assert twin in expected
+    assert await rig.store.group_jobs(group) == expected
 
 
 async def test_w4_who_comes_after_the_group_comes_after_its_end(rig: Rig) -> None:

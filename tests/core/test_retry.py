@@ -21,6 +21,36 @@ def test_the_shipped_default() -> None:
     assert delays == [5, 10, 20, 40, 80, 160, 320, 640, 1280, 1800, 1800]
 
 
+@pytest.mark.parametrize(
+    ("backoff", "delays"),
+    [
+        (Backoff(factor=4), [5, 20, 80, 320, 1280, 1800, 1800]),
+        (Backoff(base=3, factor=1), [3, 3, 3, 3, 3, 3, 3]),
+        (Backoff(base=1, factor=1.5, cap=4), [1, 1.5, 2.25, 3.375, 4, 4, 4]),
+        (Backoff(waits=(60, 240, 7200)), [60, 240, 7200, 7200, 7200, 7200, 7200]),
+        (Backoff(base=0, waits=(0, 1)), [0, 1, 1, 1, 1, 1, 1]),
+    ],
+)
+def test_another_factor_and_waits_of_its_own(backoff: Backoff, delays: list[float]) -> None:
+    """[O2] min(base·factor^(n−1), cap); the n-th of the waits, of which the last one repeats, uncapped."""
+    assert [backoff.delay(n) for n in range(1, 8)] == delays
+
+
+@given(st.lists(BASES, min_size=1, max_size=5), JITTERS, SPREADS, st.integers(1, 40))
+def test_waits_are_spread_as_well(waits: list[float], jitter: float, spread: float, failures: int) -> None:
+    """[O2] Jobs that failed together do not come back together."""
+    backoff = Backoff(jitter=jitter, waits=tuple(waits))
+    assert backoff.delay(failures, spread) == pytest.approx(
+        backoff.delay(failures) * (1 + jitter * (2 * spread - 1)), abs=1e-9
+    )
+
+
+@given(st.floats(1, 1000), st.integers(1, 10**9))
+def test_no_factor_overflows(factor: float, failures: int) -> None:
+    """[O2]"""
+    assert Backoff(cap=1e9, factor=factor).delay(failures) <= 1e9
+
+
 @given(BASES, CAPS)
 def test_the_first_delay_is_base(base: float, cap: float) -> None:
     """[O2] Or the cap, where that is smaller."""

@@ -99,4 +99,6 @@ def test_o9_what_is_wrong_is_refused_and_named(options: dict[str, object], said:
 def test_a_policy_is_shown_as_it_is_written() -> None:
     assert repr(Retry(3, base="2s")) == "Retry(3, base=2, cap=1800, jitter=0.1)"
     assert repr(Retry(2, never=(OSError, "httpx.ReadError"))).endswith("never=(OSError, httpx.ReadError))")
+    assert repr(Retry(factor=4)) == "Retry(5, base=5, cap=1800, factor=4, jitter=0.1)"
+    assert repr(Retry(4, waits=["1m", 2.5], jitter=0)) == "Retry(4, waits=[60, 2.5], jitter=0)"
     assert repr(Retry(after="10s")) == "Retry(after=10)"

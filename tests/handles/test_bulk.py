@@ -1,5 +1,7 @@
 """`app.jobs(...)`: many jobs by filter, for synchronous and asynchronous code [O6]."""
 
+from typing import Any
+
 import pytest
 
 from windlass import Retry, Windlass
@@ -54,6 +56,6 @@ async def test_the_app_offers_it_to_async_code(app: Windlass) -> None:
         ({"error": "\0"}, InvalidOption),
     ],
 )
-def test_a_filter_that_cannot_match_is_refused(app: Windlass, filters: dict[str, str], error: type) -> None:
+def test_a_filter_that_cannot_match_is_refused(app: Windlass, filters: dict[str, Any], error: type) -> None:
     with pytest.raises(error):
         app.jobs(**filters)

@@ -80,6 +80,7 @@ def test_jobs_of_several_tasks_and_what_comes_after_all_of_them(any_app: Windlas
         job = group.enqueue(load, "a.csv")
         group.enqueue_many(resize, [(1,), (2,)])
         done, cleaned = group.on_success(note, "done"), group.on_end(note, "cleaned")
+        warned = group.on_failure(note, "warned")
         any_app.run_until_idle()
         assert group.status() == "scheduled"
         assert group.counts() == {"succeeded": 3}
@@ -87,7 +88,8 @@ def test_jobs_of_several_tasks_and_what_comes_after_all_of_them(any_app: Windlas
     any_app.run_until_idle(wait=5)
     assert group.result() == {"succeeded": 3}
     assert sorted(RAN) == ["cleaned", "done", "load a.csv", "resize 1", "resize 2"]
-    assert [done.status(), cleaned.status()] == ["succeeded", "succeeded"]
+    assert [each.status() for each in (done, cleaned, warned)] == ["succeeded", "succeeded", "cancelled"]
+    assert warned.record().reason == "all jobs that it comes after have succeeded"
     assert job.result() == 5
     assert job.id in [each.id for each in group.jobs()]
     assert any_app.group(group.id).counts() == {"succeeded": 3}
@@ -110,12 +112,14 @@ def test_a_group_of_which_a_job_dies_is_dead_and_says_so(any_app: Windlass) -> N
         group.enqueue(load, "a")
         group.enqueue(fail.using(max_attempts=1))
         done, cleaned = group.on_success(note, "done"), group.on_end(note, "cleaned")
+        warned = group.on_failure(note, "warned")
     any_app.run_until_idle(wait=5)
     assert group.status() == "dead"
     assert group.record().reason == "1 of the 2 jobs of group 'nightly' did not succeed"
     with pytest.raises(JobFailed, match="1 of the 2 jobs"):
         group.result()
-    assert [done.status(), cleaned.status()] == ["cancelled", "succeeded"]
+    assert [each.status() for each in (done, cleaned, warned)] == ["cancelled", "succeeded", "succeeded"]
+    assert done.record().reason == f"job {group.id}, which it comes after, is dead"
 
 
 async def test_a_job_adds_to_its_own_group_while_it_runs(app: Windlass) -> None:
@@ -146,16 +150,17 @@ async def test_cancelled_it_takes_its_jobs_along(app: Windlass) -> None:
     first = await group.aenqueue(load, "a")
     done = await group.aon_success(app.named("note"), "done")
     cleaned = await group.aon_end(app.named("note"), "cleaned")
+    warned = await group.aon_failure(app.named("note"), "warned")
     await app.arun_until_idle()
     (later,) = await group.aenqueue_many(load.using(delay="1h"), [("b",)])
     assert await group.acancel_jobs() == 1
     await app.arun_until_idle(wait=5)
     assert await first.astatus() == "succeeded"
     assert await app.job(later).astatus() == "cancelled"
-    assert [await job.astatus() for job in (group, done, cleaned)] == ["cancelled", "cancelled", "succeeded"]
-    assert [job.id for job in await group.ajobs(after=first.id)] == [
-        id for id in (first.id, later) if id > first.id
-    ]
+    assert [await job.astatus() for job in (group, done, cleaned, warned)] == [
+        "cancelled", "cancelled", "succeeded", "succeeded",
+    ]  # fmt: skip
+    assert [job.id for job in await group.ajobs(after=first.id)] == [later]
 
 
 async def test_a_block_that_raises_cancels_its_group(app: Windlass) -> None:

@@ -1,9 +1,12 @@
 """Jobs that come after others [P12], and queues that are paused for longer than a step."""
 
+from typing import get_args
+
 from hypothesis import strategies as st
 
 from tests.model.steps import Draw, Steps, action
 from tests.model.wishes import QUEUES, jobs_of, wishes
+from windlass.store.fields import Otherwise
 from windlass.store.records import NewJob
 
 
@@ -16,7 +19,7 @@ class Edges(Steps):
         pool = sorted(self.model.seen)
         after = data.draw(st.lists(st.sampled_from(pool), min_size=1, max_size=3, unique=True), label="after")
         wish = data.draw(wishes(), label="job")
-        wish["otherwise"] = data.draw(st.sampled_from(["dead", "cancel", "run"]), label="otherwise")
+        wish["otherwise"] = data.draw(st.sampled_from(get_args(Otherwise)), label="otherwise")
         if wish["unique_key"] and self.alone:
             self.both("promote", 1000)
         jobs: list[NewJob] = jobs_of([wish], self.numbers, self.delay)

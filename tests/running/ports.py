@@ -40,6 +40,9 @@ class StorePort:
     async def results(self, jobs: Sequence[int]) -> dict[int, KeptResult]:
         return await self.store.results(jobs)
 
+    async def group_jobs(self, group: int) -> tuple[int, ...]:
+        return tuple(await self.store.group_jobs(group))
+
     async def load(self, job: ClaimedJob) -> Checkpoint | None:
         self.loads += 1
         return (await self.store.checkpoints([job.id])).get(job.id)

@@ -148,6 +148,30 @@ def test_a_mistake_in_a_tasks_declaration_shows_at_once(app: Windlass) -> None:
 
 
 @pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"factor": 0.5}, "Retry(factor=0.5)"),
+        ({"factor": 1001}, "Retry(factor=1001)"),
+        ({"factor": float("nan")}, "Retry(factor=nan)"),
+        ({"factor": True}, "Retry(factor=True)"),
+        ({"factor": "4"}, "Retry(factor='4')"),
+        ({"waits": "1m"}, "write waits=['1m', '4m', '16m']"),
+        ({"waits": 60}, "write waits=['1m', '4m', '16m']"),
+        ({"waits": []}, "names no wait"),
+        ({"waits": ["1m", "soon"]}, "Retry(waits='soon')"),
+        ({"waits": ["1m", -1]}, "Retry(waits=-1)"),
+        ({"waits": ["1m"], "base": "10s"}, "leave out base=, cap= and factor="),
+        ({"waits": ["1m"], "cap": "1h"}, "leave out base=, cap= and factor="),
+        ({"waits": ["1m"], "factor": 3}, "leave out base=, cap= and factor="),
+        ({"waits": ["1m"], "after": "1m"}, "belong to a task's policy"),
+    ],
+)
+def test_o2_a_policy_that_makes_no_sense_is_refused(given: dict[str, Any], told: str) -> None:
+    with pytest.raises(ConfigurationError, match=re.escape(told)):
+        Retry(**given)
+
+
+@pytest.mark.parametrize(
     ("make", "named"),
     [
         (lambda: Retry(3, base="soon"), "Retry(base='soon')"),

@@ -6,7 +6,8 @@ them starts to pass; `test_typing.py` checks the same with the ignores taken awa
 
 from typing import Any, assert_type
 
-from windlass import Context, Job, Retry, Task, Windlass, current_context
+from windlass import Context, Group, Job, Retry, Task, Windlass, current_context, result_of, results_of
+from windlass.handles.details import JobDetails, StepDetails
 from windlass.running.hooks import CallNext
 from windlass.store.records import Outcome
 from windlass.tasks.task import AsyncTask, SyncTask
@@ -103,6 +104,35 @@ async def right() -> None:
     synchronous: SyncTask[..., float] = bare
     asynchronous: AsyncTask[..., list[str]] = send
     del generic, synchronous, asynchronous
+
+
+@app.task
+def add_up(parts: list[int], *, first: float = 0.0) -> int:
+    return sum(parts)
+
+
+def right_results(group: Group) -> None:
+    job = add_up.enqueue([1])
+    assert_type(result_of(job), int)
+    assert_type(results_of([job]), list[int])
+    assert_type(result_of(group), list[Any])
+    assert_type(group.on_failure(add_up, result_of(group), first=result_of(bare.enqueue(1))), Job[int])
+
+
+def wrong_results(group: Group) -> None:
+    job = add_up.enqueue([1])
+    add_up.enqueue(result_of(job))  # type: ignore[arg-type]
+    add_up.enqueue(results_of([bare.enqueue(1)]))  # type: ignore[list-item]
+    group.on_failure(add_up, 5)  # type: ignore[arg-type]
+    results_of(job)  # type: ignore[arg-type]
+    result_of([job])  # type: ignore[call-overload]
+
+
+async def right_listing() -> None:
+    assert_type([job async for job in app.jobs(state="dead", limit=5)], list[Job[Any]])
+    assert_type([record async for record in app.jobs().records()], list[JobDetails])
+    assert_type(list(app.jobs(tag="red")), list[Job[Any]])
+    assert_type(bare.enqueue(1).steps(), list[StepDetails])
 
 
 async def wrong() -> None:

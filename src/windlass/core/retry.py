@@ -13,11 +13,14 @@ MAX_EXPONENT: Final = 30
 
 
 class Backoff(msgspec.Struct, frozen=True):
-    """Exponential back-off: min(base·2^(n−1), cap), spread by jitter."""
+    """Exponential back-off, min(base·factor^(n−1), cap), or waits that are given; spread by jitter."""
 
     base: float = 5.0
     cap: float = 1800.0
     jitter: float = 0.1
+    factor: float = 2.0
+    waits: tuple[float, ...] = ()
+    """The delays after the first failure, the second and so on; the last one repeats. Empty: the formula."""
 
     def delay(self, failures: int, spread: float = 0.5) -> float:
         """Seconds to wait after the n-th failure (n from 1).
@@ -25,10 +28,12 @@ class Backoff(msgspec.Struct, frozen=True):
         `spread` in [0, 1) is the caller's random number: 0.5 gives the bare figure, and the whole range
         covers ± jitter. The first delay is base, and the exponent is bounded, so no n overflows.
         """
-        if failures < 1 or self.base <= 0:
+        if failures < 1:
             return 0.0
-        exponent = min(failures - 1, MAX_EXPONENT)
-        bare = min(self.base * 2.0**exponent, self.cap)
+        if self.waits:
+            bare = self.waits[min(failures, len(self.waits)) - 1]
+        else:
+            bare = min(max(self.base, 0.0) * self.factor ** min(failures - 1, MAX_EXPONENT), self.cap)
         return bare * (1.0 + self.jitter * (2.0 * spread - 1.0))
 
 

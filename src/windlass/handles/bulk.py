@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
@@ -21,9 +21,6 @@ from windlass.core.states import State
 from windlass.errors import InvalidOption
 from windlass.store.protocol import Store
 from windlass.store.records import JobFilter
-
-if TYPE_CHECKING:
-    from windlass.running.store_handle import StoreHandle
 
 BATCH: Final = 500
 CAP: Final = 10_000
@@ -186,60 +183,3 @@ def job_filter(
 def storable(text: str) -> bool:
     """Whether every store can keep a text: no NUL bytes, no lone surrogates."""
     return "\0" not in text and text.encode(errors="ignore").decode() == text
-
-
-class Jobs:
-    """The jobs of an app that a filter finds; see `Windlass.jobs`. It holds the filter and asks the store
-    each time."""
-
-    __slots__ = ("_store_handle", "where")
-
-    def __init__(self, store_handle: Callable[[], StoreHandle], where: JobFilter) -> None:
-        self._store_handle = store_handle
-        self.where: Final = where
-
-    def __repr__(self) -> str:
-        given = {name: getattr(self.where, name) for name in self.where.__struct_fields__}
-        return f"<Jobs {' '.join(f'{name}={value}' for name, value in given.items() if value) or 'all'}>"
-
-    def count(self, cap: int = CAP) -> Count:
-        """How many there are, counted up to `cap`."""
-        return self._store_handle().call(lambda store: count(store, self.where, cap))
-
-    async def acount(self, cap: int = CAP) -> Count:
-        """How many there are, counted up to `cap`."""
-        return await self._store_handle().acall(lambda store: count(store, self.where, cap))
-
-    def retry(self, *, batch: int = BATCH, progress: Progress | None = None) -> Answers:
-        """Offer the dead, scheduled and retrying ones again now, with their attempts reset."""
-        return self._apply("retry", batch, progress)
-
-    async def aretry(self, *, batch: int = BATCH, progress: Progress | None = None) -> Answers:
-        """Offer the dead, scheduled and retrying ones again now, with their attempts reset."""
-        return await self._aapply("retry", batch, progress)
-
-    def cancel(self, *, batch: int = BATCH, progress: Progress | None = None) -> Answers:
-        """Cancel them: those that wait now, those that run as soon as their workers hear of it."""
-        return self._apply("cancel", batch, progress)
-
-    async def acancel(self, *, batch: int = BATCH, progress: Progress | None = None) -> Answers:
-        """Cancel them: those that wait now, those that run as soon as their workers hear of it."""
-        return await self._aapply("cancel", batch, progress)
-
-    def delete(self, *, batch: int = BATCH, progress: Progress | None = None) -> Answers:
-        """Remove them; those that run are asked to stop instead."""
-        return self._apply("delete", batch, progress)
-
-    async def adelete(self, *, batch: int = BATCH, progress: Progress | None = None) -> Answers:
-        """Remove them; those that run are asked to stop instead."""
-        return await self._aapply("delete", batch, progress)
-
-    def _apply(self, verb: Verb, batch: int, progress: Progress | None) -> Answers:
-        return self._store_handle().call(lambda store: self._on(store, verb, batch, progress))
-
-    async def _aapply(self, verb: Verb, batch: int, progress: Progress | None) -> Answers:
-        return await self._store_handle().acall(lambda store: self._on(store, verb, batch, progress))
-
-    def _on(self, store: Store, verb: Verb, batch: int, progress: Progress | None) -> Awaitable[Answers]:
-        requested = self._store_handle().notify_cancelled
-        return apply(store, self.where, verb, batch=batch, progress=progress, requested=requested)

@@ -21,6 +21,7 @@ from windlass.handles.progress import JobProgress, progress_of
 from windlass.running.encoding import decode
 from windlass.store.protocol import Store
 from windlass.store.records import (
+    SIGNAL,
     Failure,
     JobRecord,
     Options,
@@ -108,6 +109,29 @@ class JobDetails(msgspec.Struct, frozen=True, kw_only=True):
 
     def __repr__(self) -> str:
         return f"<JobDetails {self.id} of {self.task}: {self.state.value}>"
+
+
+class StepDetails(msgspec.Struct, frozen=True, kw_only=True):
+    """A step of a job that is done, or a sleep or wait of its handler [W1]; `job.steps()` gives it."""
+
+    name: str
+    code: str
+    """The function that made the result; empty for a sleep, "signal" or "timeout" for a wait that is over."""
+    attempt: int
+    """The attempt that did it."""
+    at: datetime | None
+    """When it was kept."""
+    wakes_at: datetime | None
+    """When a sleep is over that is under way; else None."""
+    _kept: tuple[str, str]
+    _codec: Codec | None
+
+    @property
+    def result(self) -> Any:
+        """What it returned, as JSON has it; the value of a signal; None for a sleep. Raises CodecError when
+        the app's codec cannot read it."""
+        task, text = self._kept
+        return decode(unseal(self._codec, text, Purpose("signal" if self.code == SIGNAL else "step", task)))
 
 
 class ParentDetails(msgspec.Struct, frozen=True, kw_only=True):
@@ -214,6 +238,22 @@ def details_of(job: JobRecord, codec: Codec | None, workers: Iterable[WorkerReco
         _kept=(job.payload, job.result, None if saved is None else saved.data),
         _codec=codec,
     )
+
+
+async def steps_of(store: Store, job: JobRecord, codec: Codec | None) -> list[StepDetails]:
+    """The steps of a job as users see them, in the order in which they were kept."""
+    steps = await store.steps(job.id)
+    now = await store.now() if any(step.left for step in steps) else 0.0
+    return [
+        _made(
+            StepDetails,
+            step,
+            wakes_at=None if step.left is None or step.left <= 0 else moment(now + step.left),
+            _kept=(job.task, step.result),
+            _codec=codec,
+        )
+        for step in steps
+    ]
 
 
 def worker_label(id: int, workers: Iterable[WorkerRecord]) -> str:

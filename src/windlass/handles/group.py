@@ -4,6 +4,7 @@
         group.enqueue(load, "a.csv")
         group.enqueue_many(resize, [(1,), (2,)])
         group.on_success(report, month="2026-11")       # once all have succeeded
+        group.on_failure(warn)                          # once all have ended and one has not succeeded
         group.on_end(clean_up)                          # once all have ended, however
     group.result()                                      # {"succeeded": 3}
 
@@ -130,6 +131,15 @@ class Group(Job[dict[str, int]]):
         """Make a job that runs once all jobs of the group have succeeded; see `on_success`."""
         return await _task(task).using(after=[self], otherwise="cancel").aenqueue(*args, **kwargs)
 
+    def on_failure(self, task: Task[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
+        """Make a job that runs once all jobs of the group have ended and one has not succeeded, or the group
+        was cancelled; it is cancelled otherwise."""
+        return _task(task).using(after=[self], otherwise="run_only").enqueue(*args, **kwargs)
+
+    async def aon_failure(self, task: Task[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
+        """Make a job that runs where one job of the group has not succeeded; see `on_failure`."""
+        return await _task(task).using(after=[self], otherwise="run_only").aenqueue(*args, **kwargs)
+
     def on_end(self, task: Task[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
         """Make a job that runs once all jobs of the group have ended, however that was."""
         return _task(task).using(after=[self], otherwise="run").enqueue(*args, **kwargs)
@@ -183,13 +193,13 @@ class Group(Job[dict[str, int]]):
         return await self._store_handle().acall(self._counts)
 
     def jobs(self, *, after: int = 0, limit: int = PAGE) -> list[Job[Any]]:
-        """Its jobs in the order of their ids, those above `after`: pass the id of the last for the next
-        page."""
+        """Its jobs in the order in which they were added, those behind the job `after`: pass the id of the
+        last one for the next page."""
         found = self._store_handle().call(lambda store: store.group_jobs(self.id, after, limit))
         return [self._app.job(id) for id in found]
 
     async def ajobs(self, *, after: int = 0, limit: int = PAGE) -> list[Job[Any]]:
-        """Its jobs in the order of their ids; see `jobs`."""
+        """Its jobs in the order in which they were added; see `jobs`."""
         found = await self._store_handle().acall(lambda store: store.group_jobs(self.id, after, limit))
         return [self._app.job(id) for id in found]
 

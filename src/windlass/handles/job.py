@@ -16,7 +16,7 @@ from windlass.core.durations import Duration, seconds
 from windlass.core.states import State
 from windlass.errors import EnqueueError, JobFailed, JobNotFound, ResultInvalid, ResultTimeout
 from windlass.handles.changes import ChangeReader, JobChanges
-from windlass.handles.details import JobDetails, job_details
+from windlass.handles.details import JobDetails, StepDetails, job_details, steps_of
 from windlass.handles.events import Events
 from windlass.handles.progress import JobProgress, progress_of
 from windlass.running.encoding import as_signal
@@ -145,6 +145,15 @@ class Job(Generic[R_co]):
         """Wait for the job to end and return what its task returned; see `result`."""
         return self._value(await self._store_handle().acall(lambda store: self._finished(store, timeout)))
 
+    def steps(self) -> list[StepDetails]:
+        """What the job has done: its steps, sleeps and waits that are over, in the order in which they were
+        kept [W1]. They stay when the job has ended. Raises JobNotFound."""
+        return self._store_handle().call(self._steps)
+
+    async def asteps(self) -> list[StepDetails]:
+        """What the job has done; see `steps`."""
+        return await self._store_handle().acall(self._steps)
+
     def events(self, after: int = 0, follow: bool = True) -> Events:
         """What the job emits, in order, for `async for event in job.events():` and for a plain `for` [W3].
 
@@ -241,6 +250,9 @@ class Job(Generic[R_co]):
 
     async def _details(self, store: Store) -> JobDetails:
         return await job_details(store, self._found(await store.job(self.id)), self._codec)
+
+    async def _steps(self, store: Store) -> list[StepDetails]:
+        return await steps_of(store, self._found(await store.job(self.id)), self._codec)
 
     def _look(self, store: Store) -> Awaitable[JobRecord | None]:
         return store.job(self.id)

@@ -1,39 +1,46 @@
 """Results handed on: arguments of a job that are the results of others [W4].
 
-`results_of([a, b])` and `result_of(a)` stand for values that are not there yet. A type checker takes them for
-the values themselves; what is passed is a note of whose results they are. The job that gets it comes after
-those jobs. Its worker reads the results when the run starts: nothing is copied when it is enqueued.
+`results_of([a, b])`, `result_of(a)` and `result_of(group)` stand for values that are not there yet. A type
+checker takes them for the values themselves; what is passed is a note of whose results they are. The job that
+gets it comes after those jobs. Its worker reads the results when the run starts: nothing is copied when it is
+enqueued.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, TypeVar, cast, overload
 
 import msgspec
 
 from windlass.errors import InvalidArguments
+from windlass.handles.group import Group
 from windlass.handles.job import Job
-from windlass.store.records import NewJob
+from windlass.store.records import GroupResults, NewJob
 
 R = TypeVar("R")
 MAX_AFTER: Final = 1000
 
 
 class Handed:
-    """Stands for an argument that is the result of one job, or the list of the results of several."""
+    """Stands for an argument that is the result of one job, or the list of the results of several, or of all
+    of a group."""
 
     __slots__ = ("ids",)
 
-    def __init__(self, ids: int | tuple[int, ...]) -> None:
+    def __init__(self, ids: int | tuple[int, ...] | GroupResults) -> None:
         self.ids: Final = ids
 
     def __repr__(self) -> str:
-        return f"result_of({self.ids})" if isinstance(self.ids, int) else f"results_of({list(self.ids)})"
+        if isinstance(self.ids, tuple):
+            return f"results_of({list(self.ids)})"
+        return f"result_of({self.ids if isinstance(self.ids, int) else f'group {self.ids.group}'})"
 
     @property
     def jobs(self) -> tuple[int, ...]:
-        """Whose results they are, in order."""
+        """The jobs that must have ended."""
+        if isinstance(self.ids, GroupResults):
+            return (self.ids.group,)
         return (self.ids,) if isinstance(self.ids, int) else self.ids
 
     def model_dump(self, *, mode: str) -> Any:
@@ -53,12 +60,24 @@ def results_of(jobs: Iterable[Job[R]]) -> list[R]:
         raise InvalidArguments(
             f"results_of: {jobs!r} is not a list of jobs; the result of one is result_of(job)"
         )
-    return cast("list[R]", Handed(tuple(_id(job, "results_of") for job in jobs)))
+    listed = list(jobs)
+    if groups := [job for job in listed if isinstance(job, Group)]:
+        raise InvalidArguments(
+            f"results_of: {groups[0]!r} is a group; the results of its jobs are result_of(group), as an "
+            "argument of their own"
+        )
+    return cast("list[R]", Handed(tuple(_id(job, "results_of") for job in listed)))
 
 
-def result_of(job: Job[R]) -> R:
-    """An argument that will be the result of this job; see `results_of`."""
-    return cast("R", Handed(_id(job, "result_of")))
+@overload
+def result_of(job: Group) -> list[Any]: ...
+@overload
+def result_of(job: Job[R]) -> R: ...
+def result_of(job: Job[Any]) -> Any:
+    """An argument that will be the result of this job; see `results_of`. Of a group it is the list of the
+    results of its jobs, in the order in which they were added, however many there are."""
+    id = _id(job, "result_of")
+    return Handed(GroupResults(id) if isinstance(job, Group) else id)
 
 
 def _id(job: Job[Any], caller: str) -> int:
@@ -80,8 +99,8 @@ def comes_after(job: NewJob, handed: Mapping[str, Handed]) -> NewJob:
     awaited = dict.fromkeys([*job.options.after, *(id for each in handed.values() for id in each.jobs)])
     if len(awaited) > MAX_AFTER:
         raise InvalidArguments(
-            f"task {job.task}: the results of {len(awaited)} jobs are too many; at most {MAX_AFTER} are "
-            "handed on, so add them up in steps"
+            f"task {job.task}: the results of {len(awaited):,} jobs are too many to be named; put the jobs "
+            f"into a group and pass result_of(group), or name at most {MAX_AFTER:,}"
         )
     options = msgspec.structs.replace(
         job.options, after=tuple(awaited), results={key: each.ids for key, each in handed.items()}

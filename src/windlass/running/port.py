@@ -49,6 +49,9 @@ class Port(Protocol):
     async def results(self, jobs: Sequence[int]) -> dict[int, KeptResult]:
         """What these jobs have left for those that come after them, for those that are there [W4]."""
 
+    async def group_jobs(self, group: int) -> tuple[int, ...]:
+        """All jobs of a group, in the order in which they were added."""
+
     async def save(self, job: ClaimedJob, checkpoint: Checkpoint, connection: Any = None) -> None:
         """Make a checkpoint durable, or part of the caller's transaction. Raises WorkerLost or ClaimLost
         [C5], or StoreUnavailable."""

@@ -35,7 +35,7 @@ a count that people may write as 128MiB. Those behind `argument` are of options 
 _LISTS: Final = {"ids": "a list of ids of jobs", "tags": "a list of texts", "headers": "texts by name"}
 _WRITTEN: Final = {**_LISTS, "abilities": "up to 8 names with commas between them"}
 OnConflict = Literal["skip", "replace", "reject"]
-Otherwise = Literal["dead", "cancel", "run"]
+Otherwise = Literal["dead", "cancel", "run", "run_only"]
 MAX_KEY: Final = 255
 """Characters of a key."""
 MAX_HEADERS: Final = 64
@@ -356,7 +356,8 @@ class JobOptions(TypedDict, total=False):
         more="Jobs, or their ids; up to 1000. Not together with a time.", when="chains, groups")]  # fmt: skip
     otherwise: Annotated[Otherwise, Field(
         "What becomes of it where one of those ends in another way.", "choice", beside="after",
-        more="`dead`, `cancel` or `run`.")]  # fmt: skip
+        more="`dead`, `cancel` or `run`. With `run_only` it runs only then, and is cancelled where all "
+        "succeed.")]  # fmt: skip
     needs: Annotated[str | Iterable[str], Field(
         "Abilities: only a worker that has all of these runs it.", "abilities", unset="the task's",
         change=True, most=MAX_NEEDS, more="One name, or up to 8, such as `gpu`; a worker has them by "

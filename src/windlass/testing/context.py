@@ -229,6 +229,9 @@ class _Memory:
     async def results(self, jobs: Sequence[int]) -> dict[int, KeptResult]:
         raise ConfigurationError("memory has no jobs whose results could be read; call the handler with them")
 
+    async def group_jobs(self, group: int) -> tuple[int, ...]:
+        raise ConfigurationError("memory has no groups; call the handler with the results of their jobs")
+
     async def save(self, job: ClaimedJob, checkpoint: Checkpoint, connection: Any = None) -> None:
         self.written.append(checkpoint)
 

@@ -38,13 +38,14 @@ GROUPS: Final = {
 }
 """The names of `windlass`, in the order of the page."""
 HANDED: Final = {
-    "windlass.tasks.schedules": ("Schedules",), "windlass.handles.bulk": ("Jobs", "Count"),
+    "windlass.tasks.schedules": ("Schedules",), "windlass.handles.jobs": ("Jobs",),
+    "windlass.handles.bulk": ("Count",),
     "windlass.handles.queue": ("TaskSettings",),
     "windlass.chunks.task": ("ChunkedTask",), "windlass.tasks.task": ("RegisteredTask",),
     "windlass.chunks.batches": ("Batch", "AsyncBatch"), "windlass.worker.engine.embedded": ("Worker",),
     "windlass.worker.engine.drain": ("Drained",), "windlass.tasks.commands": ("CommandResult",),
-    "windlass.handles.details": ("JobDetails", "PartOfDetails", "FailureDetails", "ParentDetails",
-                                 "PartDetails", "ScheduleDetails"),
+    "windlass.handles.details": ("JobDetails", "PartOfDetails", "FailureDetails", "StepDetails",
+                                 "ParentDetails", "PartDetails", "ScheduleDetails"),
     "windlass.store.records": ("BudgetRecord", "QueueRecord", "Depth", "TaskRecord"),
 }  # fmt: skip
 """What nobody imports, and everybody meets: it is handed out by the names above."""

@@ -24,13 +24,19 @@ def _bring_up_to_date(tables: Tables, job: Job, now: float) -> bool:
     """Whether the job has ended."""
     states = {id: tables.jobs[id].state if id in tables.jobs else None for id in job.after}
     failed = [id for id, state in states.items() if state in (None, State.DEAD, State.CANCELLED)]
-    if failed and job.options.otherwise != "run":
+    only_otherwise = job.options.otherwise == "run_only"
+    if failed and only_otherwise:
+        states = {}
+    elif failed and job.options.otherwise != "run":
         end = State.CANCELLED if job.options.otherwise == "cancel" else State.DEAD
         why = f"job {failed[0]}, which it comes after, is {states[failed[0]] or 'gone'}"
         tables.end(job, end, now, reason=why)
         return True
     job.failed.update(failed)
     job.after = tuple(id for id, state in states.items() if state and state not in FINISHED)
+    if only_otherwise and not failed and not job.after:
+        tables.end(job, State.CANCELLED, now, reason="all jobs that it comes after have succeeded")
+        return True
     job.reason = job.waits_for()
     if not job.after and job.run_at is not None and job.run_at <= now:
         job.run_at = None

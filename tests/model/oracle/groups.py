@@ -59,7 +59,9 @@ class Groups(Enqueueing):
     @atomic
     async def group_jobs(self, group: int, after: int = 0, limit: int = 1000) -> list[int]:
         end = self._tables.jobs.get(group)
-        return [] if end is None else sorted(job for job in end.members if job > after)[:limit]
+        members = [] if end is None else end.members
+        first = members.index(after) + 1 if after in members else 0 if after == 0 else len(members)
+        return members[first : first + limit]
 
     @atomic
     async def group_counts(self, group: int) -> Mapping[str, int]:

@@ -214,6 +214,20 @@ async def test_jobs_that_nobody_waits_for_cost_nothing_more(tmp_path: Path) -> N
     assert costs[1] < 1.1 * costs[0] + 20
 
 
+async def test_the_end_of_a_job_of_a_group_costs_the_same_however_many_there_are(tmp_path: Path) -> None:
+    """[W4] To see whether the group still waits for any takes one edge, not all of them."""
+    costs = []
+    for members in (100, 10_000):
+        async with opened(tmp_path / f"{members}.db") as store:
+            await store.register(WorkerInfo(id=1))
+            (group,) = await store.enqueue([job(group_end=True, otherwise="run")])
+            await store.enqueue_in_group(group.id, [job() for _ in range(members)])
+            (claim,) = await store.claim(1, ["default"], 50)
+            outcomes = [Outcome(job=claimed) for claimed in claim.jobs]
+            costs.append(await cost(store, partial(store.finish, 1, 1, outcomes)))
+    assert costs[1] < 1.1 * costs[0] + 20
+
+
 async def cost(store: SQLiteStore, call: Callable[[], Any]) -> int:
     """How many steps of the virtual machine the store's writer takes for one call."""
     steps = 0

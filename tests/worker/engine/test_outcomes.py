@@ -73,6 +73,31 @@ def test_o1_o2_a_retry_with_its_own_delay_and_one_by_the_policy() -> None:
 
 
 @pytest.mark.parametrize(
+    ("policy", "delays"),
+    [
+        (Retry(5, base="10s", factor=4, cap="2m", jitter=0), (10, 40, 120, 120)),
+        (Retry(5, waits=["1m", "4m", "16m"], jitter=0), (60, 240, 960, 960)),
+    ],
+)
+def test_o2_a_policy_says_how_its_waits_grow_or_each_of_them(policy: Retry, delays: tuple[int, ...]) -> None:
+    with clocked() as (app, clock):
+
+        @app.task(retry=policy)
+        def fails() -> None:
+            raise OSError("no")
+
+        job = fails.enqueue()
+        app.run_until_idle()
+        for delay in delays:
+            record = job.record()
+            assert record.run_at is not None
+            assert record.run_at.timestamp() == clock() + delay
+            clock.advance(delay)
+            app.run_until_idle()
+        assert job.status() == State.DEAD
+
+
+@pytest.mark.parametrize(
     ("signal", "delays"),
     [
         (Snooze("5m"), [300, 300, 300]),

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from windlass import Retry, Windlass, result_of, results_of
+from windlass import Context, Retry, Windlass, result_of, results_of
 from windlass.errors import InvalidArguments, InvalidOption, InvalidPayload, JobFailed
 from windlass.store.records import DEFAULT_OPTIONS
+from windlass.worker.handlers.handed import AT_ONCE
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -59,7 +60,7 @@ def test_what_is_no_job_or_inside_a_value_is_refused_with_what_to_write(app: Win
     job = app.job(7)
     for wrong in (7, [job], "7"):
         with pytest.raises(InvalidArguments, match=r"result_of: .* is not a job; pass what enqueue returned"):
-            result_of(wrong)  # type: ignore[arg-type]
+            result_of(wrong)  # type: ignore[call-overload]
     with pytest.raises(InvalidArguments, match="results_of: 7 is not a job"):
         results_of([job, 7])  # type: ignore[arg-type]
     with pytest.raises(
@@ -190,3 +191,82 @@ async def test_chains_of_five_take_no_time_to_speak_of(app: Windlass) -> None:
             assert await job.aresult(20) == 5
             best = min(best, time.monotonic() - began)
     assert best < 2.0
+
+
+async def test_the_results_of_a_group_come_in_the_order_in_which_its_jobs_were_added(app: Windlass) -> None:
+    """[W4] Also those that are added while it runs; more than one page of them."""
+
+    @app.task(name="square", queue="squares")
+    async def square(n: int) -> int:
+        return n * n
+
+    @app.task(name="cube")
+    def cube(n: int) -> int:
+        return n**3
+
+    @app.task(name="total")
+    async def total(ctx: Context, parts: list[int], *, first: int) -> list[int]:
+        if ctx.attempt == 1 and not await ctx.asaved():
+            await ctx.asave("begun")
+            await ctx.sleep("1.5s")
+        return [len(parts), first, *parts[:3], *parts[-2:]]
+
+    many = 2 * AT_ONCE + 7
+    group = await app.aopen_group()
+    first = await group.aenqueue(cube, 5)
+    await group.aenqueue_many(square, [(n,) for n in range(many)])
+    job = await group.aon_success(total, result_of(group), first=result_of(first))
+    async with app.worker():
+        await group.aenqueue(cube, 2)
+        assert await group.aclose()
+        assert await job.aresult(120) == [many + 2, 125, 125, 0, 1, (many - 1) ** 2, 8]
+    assert [step.name for step in await job.asteps()] == ["#results", "sleep"]
+
+
+async def test_a_job_of_a_group_that_failed_gives_none(app: Windlass) -> None:
+    """[W4] Where the follower runs all the same; where None does not fit, the error names the jobs."""
+
+    @app.task(name="maybe", retry=Retry(1))
+    def maybe(n: int) -> int:
+        if n % 2:
+            raise ValueError("odd")
+        return n
+
+    @app.task(name="tolerant")
+    def tolerant(parts: list[int | None]) -> list[int | None]:
+        return parts
+
+    @app.task(name="strict", retry=Retry(1))
+    def strict(parts: list[int]) -> int:
+        return sum(parts)
+
+    async with await app.aopen_group() as group:
+        ids = await group.aenqueue_many(maybe, [(n,) for n in range(60)])
+        taken = await group.aon_end(tolerant, result_of(group))
+        refused = await group.aon_failure(strict, result_of(group))
+    async with app.worker():
+        assert await taken.aresult(60) == [None if n % 2 else n for n in range(60)]
+        with pytest.raises(JobFailed, match=rf"job {ids[1]} is dead; .*; and so on, 10 more") as told:
+            await refused.aresult(60)
+    assert str(ids[-1]) not in str(told.value)
+
+
+async def test_a_group_that_is_gone_has_no_results(app: Windlass) -> None:
+    """[W4] An empty list would be a lie."""
+
+    @app.task(name="total")
+    def total(parts: list[int]) -> int:
+        return sum(parts)
+
+    group = await app.aopen_group()
+    job = await group.aon_end(total, result_of(group))
+    await group.adelete()
+    async with app.worker():
+        with pytest.raises(JobFailed, match=f"the result of job {group.id} is gone"):
+            await job.aresult(60)
+
+
+def test_a_group_is_no_job_among_others(app: Windlass) -> None:
+    """[W4] Would it be its list, or its counts?"""
+    with app.open_group() as group, pytest.raises(InvalidArguments, match=r"are result_of\(group\)"):
+        results_of([group])

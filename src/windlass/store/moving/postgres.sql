@@ -145,7 +145,8 @@ BEGIN
             END IF;
             v_options := coalesce(v_options, '{}') || jsonb_build_object('after', v_after);
             SELECT coalesce(array_agg(c.on_job), '{}'), array_agg(c.state) INTO v_after, v_states
-              FROM windlass.check_after(v_after, true) AS c WHERE c.state IS DISTINCT FROM 'succeeded';
+              FROM windlass.check_after(v_after, true) AS c
+             WHERE c.state IS DISTINCT FROM 'succeeded' OR windlass.runs_only_otherwise(v_options::json);
         END IF;
         IF v_after <> '{}' THEN
             PERFORM windlass.add_edges(array_fill(1, ARRAY[cardinality(v_after)]), v_after, v_states,

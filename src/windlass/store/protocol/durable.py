@@ -89,7 +89,7 @@ class Groups(Protocol):
         they have. False: it was not open."""
 
     async def group_jobs(self, group: int, after: int = 0, limit: int = 1000) -> list[int]:
-        """The jobs of a group by their ids, those above `after`."""
+        """The jobs of a group in the order in which they were added, those behind the job `after`."""
 
     async def group_counts(self, group: int) -> Mapping[str, int]:
         """How many jobs of a group there are in each state. Those that are not there any more are `deleted`

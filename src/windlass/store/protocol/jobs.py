@@ -46,8 +46,9 @@ class Enqueue(Protocol):
         - `options.after` names jobs: this one is `scheduled` (without a run_at, its `reason` says what it
           waits for) until all of them have succeeded. The end of the last one offers it in the same step, or
           `promote` does where very many wait [W4]. Where one has ended in another way, or was deleted before
-          it ended, it is dead or cancelled, or ready all the same, as `options.otherwise` says [P12]. An id
-          that is no job's raises JobNotFound. The operator's `retry` offers it without waiting any longer.
+          it ended, it is dead or cancelled, or ready all the same, as `options.otherwise` says [P12]. With
+          `run_only` it is ready at once then, and cancelled where all of them have succeeded. An id that is
+          no job's raises JobNotFound. The operator's `retry` offers it without waiting any longer.
         - `automatic` and `options.unique_key`: where the last [3] or more runs of that key have all died and
           the last death is less than 30 min ago (60 min after 4, and so on, at most 6 h), nothing is added
           and the receipt is `parked` with id 0 [O7]. A success of the key, or 7 days without a death, forget

@@ -39,6 +39,7 @@ from windlass.store.records.job import (
     DeleteAnswer,
     EnqueueStatus,
     Failure,
+    GroupResults,
     JobChange,
     JobFilter,
     JobRecord,

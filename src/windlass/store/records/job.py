@@ -24,6 +24,12 @@ RetryAnswer = Literal["retried", "unchanged", "not_found"]
 ChangeAnswer = Literal["changed", "running", "ended", "part", "not_found"]
 
 
+class GroupResults(msgspec.Struct, frozen=True):
+    """Stands for the results of all jobs of a group [W4]."""
+
+    group: int
+
+
 class Options(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
     """What a job carries besides its payload; stored as JSON, and not at all where all is default. What is an
     option of a job is explained in `JobOptions`."""
@@ -60,8 +66,9 @@ class Options(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=
     are part of what its lane is [K14]. None: nobody has said, and whoever knows its task decides."""
     group_end: bool = False
     """It ends a group: it comes after all jobs that are added to it, and waits while it is open [W4]."""
-    results: dict[str, int | tuple[int, ...]] = {}
-    """Arguments that are results of other jobs: by name, or by place from 0, the ids of those jobs [W4]."""
+    results: dict[str, int | tuple[int, ...] | GroupResults] = {}
+    """Arguments that are results of other jobs: by name, or by place from 0, the ids of those jobs, or their
+    group [W4]."""
 
     def of_part(self, part: PartOf) -> Options:
         """The options of a job of this parent: its own, but for what is the parent's alone [P4]."""

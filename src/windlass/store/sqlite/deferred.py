@@ -9,8 +9,8 @@ bulk: jobs that nobody waits for cost nothing here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from collections.abc import Iterable, Sequence
+from typing import Final, TypeAlias
 
 from windlass.errors import JobNotFound
 from windlass.store.records import NewJob, Promoted, Receipt
@@ -23,6 +23,10 @@ from windlass.store.sqlite.schema import Statements
 
 EDGES_AT_ONCE: Final = 500
 """Edges that the transaction which ends a job takes away at most."""
+_RUNS: Final = frozenset({"run", "run_only"})
+"""The policies of jobs that run where one they come after has failed."""
+_Free: TypeAlias = dict[int, tuple[float | None, bool]]
+"""Jobs that wait for nobody any more: the own time of each, and whether that is because one has failed."""
 
 _SQL = Statements("deferred")
 
@@ -46,11 +50,14 @@ def add_after(tx: Transaction, new: NewJob) -> Receipt:
         tx.run(_SQL["add"], (receipt.id, receipt.id, None))
         return receipt
     waits, failed = await_jobs(tx, receipt.id, new.options.after, run_at)
-    if failed is not None and new.options.otherwise != "run":
+    policy = new.options.otherwise
+    if failed is not None and policy != "run":
         forget_edges(tx, receipt.id)
+        waits = False
+    if failed is not None and policy not in _RUNS:
         _give_up(tx, transitions.must_find(tx, receipt.id), *failed)
     elif not waits:
-        _make_due(tx, transitions.must_find(tx, receipt.id), run_at)
+        _go_on(tx, {receipt.id: (run_at, failed is not None)})
     return receipt
 
 
@@ -100,7 +107,7 @@ def _note_ends(tx: Transaction, endings: Sequence[Ending]) -> bool:
 
 def _serve_endings(tx: Transaction, endings: Sequence[Ending], limit: int) -> int:
     """Serve those who come after jobs that have just ended. Answers with what is left of the limit."""
-    free: dict[int, float | None] = {}
+    free: _Free = {}
     for ending in endings:
         if limit > 0:
             limit -= _serve_edges(tx, ending.id, ending.state, limit, free)
@@ -111,7 +118,7 @@ def _serve_endings(tx: Transaction, endings: Sequence[Ending], limit: int) -> in
 def _follow_edges(tx: Transaction, limit: int) -> int:
     """One bounded step behind ends that had more edges than could be served at once. Answers with what is
     left of the limit."""
-    free: dict[int, float | None] = {}
+    free: _Free = {}
     while limit > 0 and (found := tx.one(_SQL["next_ended"])) is not None:
         other, state = found
         limit -= max(_serve_edges(tx, other, state, limit, free), 1)
@@ -119,9 +126,9 @@ def _follow_edges(tx: Transaction, limit: int) -> int:
     return limit
 
 
-def _serve_edges(tx: Transaction, other: int, state: int, limit: int, free: dict[int, float | None]) -> int:
+def _serve_edges(tx: Transaction, other: int, state: int, limit: int, free: _Free) -> int:
     """Take away edges of a job that has ended, up to a limit; how many there were. Jobs that wait for nothing
-    more are added to `free`, with their own time."""
+    more are added to `free`."""
     waiting = tx.all(_SQL["waiting_for"], (other, limit))
     jobs = encode([job for job, _ in waiting]).decode()
     tx.run(_SQL["arrived"], (other, jobs))
@@ -130,7 +137,8 @@ def _serve_edges(tx: Transaction, other: int, state: int, limit: int, free: dict
         tx.run(_SQL["failed"], (other, jobs))
         given_up = _give_up_waiting(tx, waiting, other, state)
     still = {job for (job,) in tx.all(_SQL["waits"], (jobs,))}
-    free.update((job, run_at) for job, run_at in waiting if job not in still and job not in given_up)
+    failed = state != rows.SUCCEEDED
+    free.update((job, (at, failed)) for job, at in waiting if job not in still and job not in given_up)
     if len(waiting) < limit:
         tx.run(_SQL["seen_to"], (other,))
     return len(waiting)
@@ -139,21 +147,29 @@ def _serve_edges(tx: Transaction, other: int, state: int, limit: int, free: dict
 def _give_up_waiting(
     tx: Transaction, waiting: Sequence[tuple[int, float | None]], other: int, state: int
 ) -> set[int]:
-    """End those that run only if the job they come after has succeeded; which they are."""
+    """End those that run only if the job they come after has succeeded; which they are. One that runs only if
+    it has not waits for no other."""
     found = [transitions.must_find(tx, job) for job, _ in waiting]
-    hopeless = [row for row in found if row.options.otherwise != "run"]
+    for row in found:
+        if row.options.otherwise != "run":
+            forget_edges(tx, row.id)
+    hopeless = [row for row in found if row.options.otherwise not in _RUNS]
     for row in hopeless:
-        forget_edges(tx, row.id)
         _give_up(tx, row, other, state)
     return {row.id for row in hopeless}
 
 
-def _go_on(tx: Transaction, free: Mapping[int, float | None]) -> None:
-    """Jobs that wait for nobody any more go on, the oldest first."""
+def _go_on(tx: Transaction, free: _Free) -> None:
+    """Jobs that wait for nobody any more go on, the oldest first; those end that run only if one has
+    failed."""
     found = transitions.find_many(tx, sorted(free))
+    needless = [row for row in found if row.options.otherwise == "run_only" and not free[row.id][1]]
+    for row in needless:
+        transitions.end(tx, row, rows.CANCELLED, reason="all jobs that it comes after have succeeded")
     with transitions.together(tx):
         for row in found:
-            _make_due(tx, row, free[row.id])
+            if row not in needless:
+                _make_due(tx, row, free[row.id][0])
 
 
 def _make_due(tx: Transaction, row: Row, run_at: float | None) -> None:

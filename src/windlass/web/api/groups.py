@@ -11,7 +11,7 @@ from windlass.web.api.endpoint import Call, Nothing, Table
 
 
 class Members(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """Which jobs of a group, by their ids."""
+    """Which jobs of a group: those behind one of them."""
 
     after: Annotated[int, msgspec.Meta(ge=0)] = 0
     limit: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 100
@@ -46,7 +46,7 @@ async def show_group(call: Call[Nothing, None]) -> GroupShape:
 
 @groups.get("/groups/{id}/jobs")
 async def list_group_jobs(call: Call[Members, None]) -> GroupJobs:
-    """List the jobs of a group by id"""
+    """List the jobs of a group in the order in which they were added"""
     found = await call.service.groups.jobs(call.principal, call.id, call.query.after, call.query.limit)
     return GroupJobs(found)
 

@@ -3,8 +3,8 @@ and after a sleep or a wait from the step that has kept them, since the jobs may
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -12,10 +12,15 @@ from windlass.core.states import State
 from windlass.errors import InvalidArguments
 from windlass.running.context import Context
 from windlass.signals import Dead
-from windlass.store.records import ClaimedJob, KeptResult
+from windlass.store.records import ClaimedJob, GroupResults, KeptResult
 from windlass.tasks.payload import fill_in
 from windlass.tasks.task import RegisteredTask
 
+AT_ONCE: Final = 1000
+"""Jobs whose results are read by one question."""
+SHOWN: Final = 20
+"""Jobs that an error names."""
+_Wanted: TypeAlias = Mapping[str, int | tuple[int, ...]]
 _KEPT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
@@ -28,14 +33,20 @@ async def handed_payload(task: RegisteredTask[..., Any], job: ClaimedJob, contex
     kept = await context._durable.handed() if may_wait else None
     if kept is not None:
         return fill_in(task.unsealed(job.payload), _texts(kept))
-    wanted = job.options.results
-    ids = list(dict.fromkeys(id for each in wanted.values() for id in _ids(each)))
-    assert context._port is not None
-    found = await context._port.results(ids)
+    port = context._port
+    wanted: _Wanted = {
+        key: await port.group_jobs(each.group) if isinstance(each, GroupResults) else each
+        for key, each in job.options.results.items()
+    }
+    groups = [each.group for each in job.options.results.values() if isinstance(each, GroupResults)]
+    ids = list(dict.fromkeys([*groups, *(id for each in wanted.values() for id in _ids(each))]))
+    found: dict[int, KeptResult] = {}
+    for start in range(0, len(ids), AT_ONCE):
+        found |= await port.results(ids[start : start + AT_ONCE])
     gone = [str(id) for id in ids if id not in found]
     if gone:
         raise Dead(
-            f"the result of job {', '.join(gone)} is gone: it was deleted, or its retention has passed; "
+            f"the result of job {_some(gone)} is gone: it was deleted, or its retention has passed; "
             "enqueue this job anew with jobs that are there, or raise the retention of their queue"
         )
     arguments = {
@@ -46,11 +57,18 @@ async def handed_payload(task: RegisteredTask[..., Any], job: ClaimedJob, contex
     try:
         task.signature.decode(text)
     except InvalidArguments as error:
-        raise InvalidArguments(f"{error}{_handed(wanted, found)}") from error.__cause__
+        members = {id: each for id, each in found.items() if id not in groups}
+        raise InvalidArguments(f"{error}{_handed(wanted, members)}") from error.__cause__
     if may_wait:
         raw = {key: msgspec.Raw(each.encode()) for key, each in arguments.items()}
         context._durable.hand(msgspec.json.encode(raw).decode())
     return text
+
+
+def _some(ids: Sequence[str]) -> str:
+    """The first of these by their ids, and how many more there are."""
+    more = f" and {len(ids) - SHOWN:,} more" if len(ids) > SHOWN else ""
+    return f"{', '.join(ids[:SHOWN])}{more}"
 
 
 def _texts(kept: str) -> dict[str, str]:
@@ -65,7 +83,7 @@ def _text(kept: KeptResult) -> str:
     return kept.result if kept.state is State.SUCCEEDED and kept.result is not None else "null"
 
 
-def _handed(wanted: Mapping[str, int | tuple[int, ...]], found: dict[int, KeptResult]) -> str:
+def _handed(wanted: _Wanted, found: dict[int, KeptResult]) -> str:
     """Which arguments are results of which jobs, and which of these have none, and why."""
     named = ", ".join(
         f"{key!r} is the result of job {each}" if isinstance(each, int) else f"{key!r} is a list of results"
@@ -76,4 +94,5 @@ def _handed(wanted: Mapping[str, int | tuple[int, ...]], found: dict[int, KeptRe
         for id, kept in found.items()
         if _text(kept) == "null"
     ]
-    return "; ".join(["", named, *why])
+    more = [f"and so on, {len(why) - SHOWN:,} more"] if len(why) > SHOWN else []
+    return "; ".join(["", named, *why[:SHOWN], *more])

@@ -11,6 +11,7 @@ import logging
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from time import monotonic
 from typing import Any, Final, Literal, TypeVar
 
@@ -96,6 +97,13 @@ class HandlerPort:
             )
             for id, each in found.items()
         }
+
+    async def group_jobs(self, group: int) -> tuple[int, ...]:
+        """All jobs of a group, in the order in which they were added."""
+        found = [0]
+        while page := await self._insist(partial(self._store.group_jobs, group, found[-1])):
+            found += page
+        return tuple(found[1:])
 
     async def save(self, job: ClaimedJob, checkpoint: Checkpoint, connection: Any = None) -> None:
         """Write a checkpoint. Raises WorkerLost or ClaimLost [C5]."""

@@ -203,7 +203,8 @@ def _signal(error: BaseException) -> tuple[str | None, dict[str, Any]]:
     match error:
         case Retry():
             backoff = msgspec.structs.asdict(error.backoff)
-            return "Retry", {"attempts": error.attempts, "after": error.after, **backoff}
+            waits = error.backoff.waits or None
+            return "Retry", {"attempts": error.attempts, "after": error.after, **backoff, "waits": waits}
         case Snooze():
             return "Snooze", {"delay": error.delay}
         case Throttled():

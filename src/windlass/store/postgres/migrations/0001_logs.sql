@@ -517,14 +517,17 @@ CREATE TABLE windlass.deferred_left (
     id bigint PRIMARY KEY
 );
 
--- The jobs of groups [W4], by the job that ends the group. failed: it has ended, and not succeeded, while the
--- group waited: by that one that is gone is known from one that succeeded and whose retention has passed.
+-- The jobs of groups [W4], by the job that ends the group; no: in the order in which they were added. failed:
+-- it has ended, and not succeeded, while the group waited: by that one that is gone is known from one that
+-- succeeded and whose retention has passed.
 CREATE TABLE windlass.group_job (
     group_end bigint NOT NULL,
     job       bigint NOT NULL,
+    no        bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
     failed    boolean NOT NULL DEFAULT false,
     PRIMARY KEY (group_end, job)
 );
+CREATE UNIQUE INDEX ON windlass.group_job (group_end, no);
 
 -- How far the walk over groups has come that looks for ends which are gone.
 CREATE TABLE windlass.group_look (

@@ -200,8 +200,9 @@ BEGIN
 END $$;
 
 -- What new jobs wait for, by their options: whether each does, and edge by edge the job's place among them,
--- the job that it comes after and how that one stands. What has succeeded is not waited for. One whose
--- idempotency key is known is not new, and nobody asks whether those it came after are still there.
+-- the job that it comes after and how that one stands. What has succeeded is not waited for, but by a job
+-- that runs only where one fails: follow judges it. One whose idempotency key is known is not new, and nobody
+-- asks whether those it came after are still there.
 -- Callers: enqueue_mixed, which holds the keys. May call: worker. Lock: that of check_after.
 CREATE OR REPLACE FUNCTION windlass.waits_of(
     p_options text[], p_keys text[], OUT waits boolean[], OUT places int[], OUT on_jobs bigint[],
@@ -223,15 +224,22 @@ BEGIN
     SELECT array_agg(u.i), array_agg(u.id), array_agg(c.state) INTO places, on_jobs, states
       FROM unnest(places, v_on) AS u (i, id)
       JOIN windlass.check_after(ARRAY(SELECT DISTINCT unnest(v_on)), false) AS c ON c.on_job = u.id
-     WHERE c.state IS DISTINCT FROM 'succeeded';
+     WHERE c.state IS DISTINCT FROM 'succeeded' OR windlass.runs_only_otherwise(p_options[u.i]::json);
     waits := array_fill(false, ARRAY[cardinality(p_options)]);
     FOR i IN 1..coalesce(cardinality(places), 0) LOOP
         waits[places[i]] := true;
     END LOOP;
 END $$;
 
--- Lets new jobs wait for those that they come after and that have not succeeded. One of these that has failed
--- or is gone is for follow to see to, and so is one that may end at this very moment.
+-- Whether a job runs only where one that it comes after has not succeeded.
+-- Callers: enqueue_one, import_rows, waits_of. May call: worker. Lock: none.
+CREATE OR REPLACE FUNCTION windlass.runs_only_otherwise(p_options json) RETURNS boolean
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT coalesce(p_options ->> 'otherwise' = 'run_only', false)
+$$;
+
+-- Lets new jobs wait for those that they come after. One of these that has ended or is gone is for follow to
+-- see to, and so is one that may end at this very moment.
 -- Callers: enqueue_one, enqueue_mixed, import_rows, add_to_group. May call: worker. Lock: none: it only adds
 -- rows.
 -- By edge: the place of the job among p_jobs, the job it comes after, how that one stands. Jobs that did not
@@ -246,9 +254,9 @@ BEGIN
      WHERE j.way = 'after';
     INSERT INTO windlass.after_due (on_job, kind)
     SELECT DISTINCT u.id, u.state FROM unnest(p_on, p_states) AS u (id, state)
-     WHERE u.state IS NULL OR u.state IN ('dead', 'cancelled');
+     WHERE u.state IS NULL OR u.state IN ('succeeded', 'dead', 'cancelled');
     IF EXISTS (SELECT FROM unnest(p_states) AS s
-                WHERE s IS NULL OR s IN ('dead', 'cancelled', 'ready', 'running')) THEN
+                WHERE s IS NULL OR s IN ('succeeded', 'dead', 'cancelled', 'ready', 'running')) THEN
         PERFORM windlass.wake('+');
     END IF;
 END $$;
@@ -280,12 +288,13 @@ END $$;
 
 -- Takes away the edges of jobs that have succeeded, up to p_limit; who waits for nobody else is offered, or
 -- due at its time. Returns those of the jobs that have edges left. p_failed: they have not succeeded, so only
--- who runs nevertheless goes on, and a group remembers that.
+-- who runs nevertheless goes on, and a group remembers that. Who runs only then keeps the edge to a success
+-- for follow, which may have to end it.
 -- Callers: note_ends, follow. May call: worker. Lock: the jobs that wait, without waiting, and then their rows
 -- of group_job; those of offer.
--- isfinite keeps the index of times out of the plan, and array_position that of the other column: two arrays
--- would be probed pair by pair. Rows are found by arrays, not by joins, which may begin with all rows of a
--- table that is thought to be small [rule 8].
+-- isfinite keeps the index of times out of the plan. Edges are found pair by pair: a group has any number of
+-- them that others take away. Rows are found by arrays, not by joins, which may begin with all rows of a table
+-- that is thought to be small [rule 8].
 -- An edge is taken away by whoever has locked the job that waits: so of two who take away its last two edges
 -- at the same time, one sees that nothing is left. An edge whose job waits no more is dropped.
 CREATE OR REPLACE FUNCTION windlass.serve_after(
@@ -294,28 +303,33 @@ LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = 
 DECLARE
     v_now  timestamptz := windlass.now();
     v_jobs bigint[];
+    v_on   bigint[];
     v_mine bigint[];
     v_free bigint[];
     v_out  tid[];
     v_aside boolean;
 BEGIN
-    v_jobs := ARRAY(SELECT DISTINCT e.job
-                      FROM (SELECT y.job FROM unnest(p_on) AS u (id)
-                             CROSS JOIN LATERAL (SELECT x.job FROM windlass.after_edge x
-                                                  WHERE x.on_job = u.id ORDER BY x.on_job, x.job + 0
-                                                  LIMIT p_limit) AS y
-                             LIMIT p_limit) AS e);
+    SELECT array_agg(e.job), array_agg(e.on_job) INTO v_jobs, v_on
+      FROM (SELECT y.job, y.on_job FROM unnest(p_on) AS u (id)
+             CROSS JOIN LATERAL (SELECT x.job, x.on_job FROM windlass.after_edge x
+                                  WHERE x.on_job = u.id ORDER BY x.on_job, x.job + 0
+                                  LIMIT p_limit) AS y
+             LIMIT p_limit) AS e;
     v_mine := ARRAY(SELECT d.id FROM windlass.deferred d
                      WHERE d.id = ANY (v_jobs) AND NOT isfinite(d.run_at)
-                       AND (NOT p_failed OR d.options ->> 'otherwise' = 'run')
+                       AND CASE WHEN p_failed THEN d.options ->> 'otherwise' IN ('run', 'run_only')
+                                ELSE d.options ->> 'otherwise' IS DISTINCT FROM 'run_only' END
                        FOR UPDATE SKIP LOCKED);
     IF p_failed THEN
         UPDATE windlass.group_job g SET failed = true WHERE g.group_end = ANY (v_mine) AND g.job = ANY (p_on);
     END IF;
     DELETE FROM windlass.after_edge e
-     WHERE e.job = ANY (v_jobs) AND array_position(p_on, e.on_job) IS NOT NULL
-       AND (e.job = ANY (v_mine) OR NOT EXISTS (SELECT FROM windlass.deferred d
-                                                 WHERE d.id = e.job AND NOT isfinite(d.run_at) OFFSET 0));
+     WHERE e.ctid = ANY (ARRAY(
+        SELECT y.place FROM unnest(v_jobs, v_on) AS u (job, on_job)
+         CROSS JOIN LATERAL (SELECT x.ctid AS place FROM windlass.after_edge x
+                              WHERE x.job = u.job AND x.on_job + 0 = u.on_job LIMIT 1) AS y
+         WHERE u.job = ANY (v_mine) OR NOT EXISTS (SELECT FROM windlass.deferred d
+                                                    WHERE d.id = u.job AND NOT isfinite(d.run_at) OFFSET 0)));
     v_free := ARRAY(SELECT m FROM unnest(v_mine) AS m
                      WHERE NOT EXISTS (SELECT FROM windlass.after_edge e WHERE e.job = m OFFSET 0));
     SELECT array_agg(x.place) INTO v_out
@@ -341,7 +355,7 @@ END $$;
 
 -- One bounded step behind the ends of jobs that others come after [P12]: the edges that their enders had to
 -- leave, and edges that are fresh. A job whose last edge is gone goes on; one that can never run ends as its
--- option says. `looked` counts what it looked at; `around`: it has come to the end of both.
+-- option says, and one that is cancelled says why in its options: see end_reason. `looked` counts what it looked at; `around`: it has come to the end of both.
 -- Callers: the store's promote. May call: worker. Lock: the row that says how far it has come, and the
 -- waiting jobs, without waiting; ACCESS SHARE on claim, as in finish; those of serve_after; then those of
 -- try_lock_waiting for jobs that it cancels, without waiting.
@@ -354,12 +368,14 @@ DECLARE
     k        windlass.after_look;
     u        windlass.after_due;
     v_state  text;
+    v_failed boolean;
     v_policy text;
     d        windlass.deferred;
     v_jobs   bigint[];
     v_due    int := 0;
     v_edges  int := 0;
     v_cancel bigint[] := '{}';
+    v_why    text[] := '{}';
     v_ended  boolean := false;
     v_sure   boolean;
 BEGIN
@@ -386,25 +402,35 @@ BEGIN
                                     'succeeded'));
         v_jobs := ARRAY(SELECT e.job FROM windlass.after_edge e WHERE e.on_job = u.on_job
                          ORDER BY e.on_job, e.job + 0 LIMIT p_limit);
-        IF v_state = 'succeeded' THEN
-            PERFORM windlass.serve_after(ARRAY[u.on_job], p_limit);
-        ELSIF v_state IN ('dead', 'cancelled', 'deleted', 'replaced') THEN
+        v_failed := v_state IN ('dead', 'cancelled', 'deleted', 'replaced');
+        IF v_failed OR v_state = 'succeeded' THEN
             FOR d IN SELECT w.* FROM windlass.deferred w
-                      WHERE w.id = ANY (v_jobs) AND NOT isfinite(w.run_at) FOR UPDATE SKIP LOCKED LOOP
+                      WHERE w.id = ANY (v_jobs) AND NOT isfinite(w.run_at)
+                        AND (v_failed OR w.options ->> 'otherwise' = 'run_only') FOR UPDATE SKIP LOCKED LOOP
                 v_policy := coalesce(d.options ->> 'otherwise', 'dead');
+                IF v_failed AND v_policy = 'run_only' THEN  -- it waits for the others no more
+                    DELETE FROM windlass.after_edge e WHERE e.job = d.id AND e.on_job + 0 <> u.on_job;
+                END IF;
+                CONTINUE WHEN v_failed AND v_policy IN ('run', 'run_only');
                 -- One that has yet to replace another does so before it ends: see replace_step.
-                CONTINUE WHEN d.replaces IS NOT NULL AND v_policy <> 'run';
-                IF v_policy = 'cancel' THEN
-                    v_cancel := v_cancel || d.id;
+                CONTINUE WHEN d.replaces IS NOT NULL;
+                IF NOT v_failed AND EXISTS (SELECT FROM windlass.after_edge e
+                                             WHERE e.job = d.id AND e.on_job + 0 <> u.on_job) THEN
+                    DELETE FROM windlass.after_edge e WHERE e.job = d.id AND e.on_job + 0 = u.on_job;
                 ELSIF v_policy = 'dead' THEN
                     DELETE FROM windlass.after_edge e WHERE e.job = d.id;
                     PERFORM windlass.bury_deferred(
                         d, format('job %s, which it comes after, is %s', u.on_job, v_state));
                     v_ended := true;
+                ELSE
+                    v_cancel := v_cancel || d.id;
+                    v_why := v_why || CASE WHEN v_failed
+                                           THEN format('job %s, which it comes after, is %s', u.on_job, v_state)
+                                           ELSE 'all jobs that it comes after have succeeded' END;
                 END IF;
             END LOOP;
-            -- Who runs nevertheless goes on as after a success; and edges of jobs that wait no more are gone.
-            PERFORM windlass.serve_after(ARRAY[u.on_job], p_limit, true);
+            -- Who runs goes on as after a success; and edges of jobs that wait no more are gone.
+            PERFORM windlass.serve_after(ARRAY[u.on_job], p_limit, v_failed);
         ELSE  -- it was brought back meanwhile
             DELETE FROM windlass.after_due x WHERE x.id = u.id;
             CONTINUE;
@@ -430,10 +456,13 @@ BEGIN
      WHERE (x.due, x.job, x.on_job) IS DISTINCT FROM (k.due, k.job, k.on_job);
     -- Lanes are taken last, and not for long. Who cannot be cancelled now keeps its edges, and is looked at
     -- again.
-    FOREACH d.id IN ARRAY v_cancel LOOP
-        IF windlass.try_lock_waiting(d.id) THEN
-            DELETE FROM windlass.after_edge e WHERE e.job = d.id;
-            PERFORM windlass.end_waiting(d.id, 'cancelled');
+    FOR i IN 1..cardinality(v_cancel) LOOP
+        IF windlass.try_lock_waiting(v_cancel[i]) THEN
+            DELETE FROM windlass.after_edge e WHERE e.job = v_cancel[i];
+            UPDATE windlass.deferred x
+               SET options = (x.options::jsonb || jsonb_build_object('given_up', v_why[i]))::json
+             WHERE x.id = v_cancel[i];
+            PERFORM windlass.end_waiting(v_cancel[i], 'cancelled');
             v_ended := true;
         END IF;
     END LOOP;

@@ -59,7 +59,8 @@ BEGIN
         v_after := ARRAY(SELECT DISTINCT a.id::bigint
                            FROM json_array_elements_text(p_options::json -> 'after') AS a (id));
         SELECT array_agg(c.on_job), array_agg(c.state) INTO v_after, v_states
-          FROM windlass.check_after(v_after, p_known) AS c WHERE c.state IS DISTINCT FROM 'succeeded';
+          FROM windlass.check_after(v_after, p_known) AS c
+         WHERE c.state IS DISTINCT FROM 'succeeded' OR windlass.runs_only_otherwise(p_options::json);
     END IF;
     IF p_automatic AND v_key IS NOT NULL AND windlass.is_parked(v_key) THEN
         DELETE FROM windlass.idempotency i WHERE i.key = p_idempotency_key;

@@ -46,7 +46,7 @@ def enqueue_in(tx: Transaction, group: int, jobs: Sequence[NewJob]) -> list[Rece
 
 
 def jobs(connection: apsw.Connection, group: int, after: int = 0, limit: int = 1000) -> list[int]:
-    """The jobs of a group, by their ids. Reads only."""
+    """The jobs of a group in the order in which they were added, those behind one of them. Reads only."""
     return [job for (job,) in fetch(connection, _SQL["jobs"], (group, after, limit))]
 
 

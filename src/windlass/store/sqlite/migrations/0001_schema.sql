@@ -333,13 +333,16 @@ CREATE TABLE windlass_worker (
 
 -- ── jobs that come after others ────────────────────────────────────────────────────────────────────────────
 
--- The jobs of groups [W4], by the job that ends the group. failed: it has ended, and not succeeded, while the
--- group waited: by that one that is gone is known from one that succeeded and whose retention has passed.
+-- The jobs of groups [W4], by the job that ends the group, in the order in which they were added. failed: it
+-- has ended, and not succeeded, while the group waited: by that one that is gone is known from one that
+-- succeeded and whose retention has passed.
 CREATE TABLE windlass_group_job (
     group_end INTEGER NOT NULL,
+    no        INTEGER NOT NULL,
     job       INTEGER NOT NULL,
     failed    INTEGER NOT NULL DEFAULT 0,
-    PRIMARY KEY (group_end, job)
+    PRIMARY KEY (group_end, no),
+    UNIQUE (group_end, job)
 ) STRICT, WITHOUT ROWID;
 
 -- How far the walk over groups has come that looks for ends which are gone.

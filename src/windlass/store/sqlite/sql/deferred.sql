@@ -33,8 +33,8 @@ DELETE FROM windlass_after WHERE awaited = ? AND job IN (SELECT value FROM json_
 -- :seen_to
 DELETE FROM windlass_awaited WHERE job = ?;
 
--- :waits  those of these jobs that still wait for others
-SELECT job FROM windlass_after WHERE job IN (SELECT value FROM json_each(?));
+-- :waits  those of these jobs that still wait for others; one edge is enough: a group has any number
+SELECT value FROM json_each(?) WHERE EXISTS (SELECT 1 FROM windlass_after WHERE job = value);
 
 -- :forget
 DELETE FROM windlass_after WHERE job = ?;

@@ -46,7 +46,7 @@ class Groups(Actions):
         return await self._store.shared(("group", id), 1.0, read)
 
     async def jobs(self, principal: Principal, id: int, after: int = 0, limit: int = 100) -> list[str]:
-        """Its jobs by their ids, those above `after`."""
+        """Its jobs in the order in which they were added, those behind the job `after`."""
         principal.require(Role.READ)
         limit = max(1, min(limit, MAX_LISTED))
         return [str(job) for job in await self._store.ask(lambda store: store.group_jobs(id, after, limit))]

@@ -52,7 +52,9 @@ LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
     s numeric;
 BEGIN
-    IF p_kind IS DISTINCT FROM 'expired' THEN
+    IF p_kind = 'cancelled' THEN
+        RETURN p_options ->> 'given_up';  -- see follow
+    ELSIF p_kind IS DISTINCT FROM 'expired' THEN
         RETURN NULL;
     END IF;
     s := (p_options ->> 'expires')::numeric;

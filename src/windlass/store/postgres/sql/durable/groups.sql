@@ -36,7 +36,9 @@ BEGIN
     END IF;
     WITH added AS (
         INSERT INTO windlass.group_job (group_end, job)
-        SELECT p_group, u.id FROM (SELECT DISTINCT unnest(p_jobs) AS id) AS u WHERE u.id > 0
+        SELECT p_group, u.id FROM (SELECT x.id, min(x.i) AS i FROM unnest(p_jobs) WITH ORDINALITY AS x (id, i)
+                                    WHERE x.id > 0 GROUP BY x.id) AS u
+         ORDER BY u.i
         ON CONFLICT DO NOTHING RETURNING job)
     SELECT array_agg(a.job) INTO v_on FROM added a;
     SELECT array_agg(c.on_job), array_agg(c.state) INTO v_on, v_states
@@ -155,9 +157,13 @@ END $$;
 -- ==== Statements that the store sends ====
 
 -- :group_jobs
--- The jobs of a group, by their ids.
+-- The jobs of a group in the order in which they were added, those behind one of them, or all.
 -- Callers: the store's group_jobs. Lock: none.
-SELECT g.job FROM windlass.group_job g WHERE g.group_end = $1 AND g.job > $2 ORDER BY g.job LIMIT $3
+SELECT g.job FROM windlass.group_job g
+ WHERE g.group_end = $1
+   AND g.no > CASE $2::bigint WHEN 0 THEN 0
+              ELSE (SELECT x.no FROM windlass.group_job x WHERE x.group_end = $1 AND x.job = $2) END
+ ORDER BY g.no LIMIT $3
 
 -- :circles
 -- Groups that wait for a job which comes after them, each with that job; $1 at most.

@@ -4,7 +4,9 @@
 SELECT 1 FROM windlass_after WHERE awaited = ?1 AND job = ?1;
 
 -- :add
-INSERT INTO windlass_group_job (group_end, job) VALUES (?, ?) ON CONFLICT DO NOTHING;
+INSERT INTO windlass_group_job (group_end, no, job)
+SELECT ?1, coalesce((SELECT max(no) FROM windlass_group_job WHERE group_end = ?1), 0) + 1, ?2
+WHERE true ON CONFLICT DO NOTHING;
 
 -- :members  with those that have failed
 SELECT job, failed FROM windlass_group_job WHERE group_end = ?;
@@ -25,8 +27,12 @@ WHERE e.job <> e.awaited AND EXISTS (SELECT 1 FROM windlass_group_job g WHERE g.
   AND EXISTS (SELECT 1 FROM windlass_after f WHERE f.job = e.awaited)
 ORDER BY e.job, e.awaited;
 
--- :jobs
-SELECT job FROM windlass_group_job WHERE group_end = ? AND job > ? ORDER BY job LIMIT ?;
+-- :jobs  those behind one of them, or all
+SELECT job FROM windlass_group_job
+WHERE group_end = ?1
+  AND no > CASE ?2 WHEN 0 THEN 0
+           ELSE (SELECT no FROM windlass_group_job WHERE group_end = ?1 AND job = ?2) END
+ORDER BY no LIMIT ?3;
 
 -- :next  the next group, and whether its end is still there
 SELECT g.group_end, EXISTS (SELECT 1 FROM windlass_job j WHERE j.id = g.group_end)
@@ -34,8 +40,8 @@ SELECT g.group_end, EXISTS (SELECT 1 FROM windlass_job j WHERE j.id = g.group_en
 FROM windlass_group_job g WHERE g.group_end > ? ORDER BY g.group_end LIMIT 1;
 
 -- :forget  a bounded piece
-DELETE FROM windlass_group_job WHERE group_end = ?1 AND job IN
-    (SELECT job FROM windlass_group_job WHERE group_end = ?1 ORDER BY job LIMIT ?2);
+DELETE FROM windlass_group_job WHERE group_end = ?1 AND no IN
+    (SELECT no FROM windlass_group_job WHERE group_end = ?1 ORDER BY no LIMIT ?2);
 
 -- :looked
 SELECT group_end FROM windlass_group_look;
