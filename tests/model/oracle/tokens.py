@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -72,10 +72,11 @@ class Budget:
         """Seconds until it may grant so much beside what was promised; inf where it never will."""
         return max(self.bucket(key, now).wait(n, now, promised), self.breaker.left(now))
 
-    def change(self, settings: NewBudget, now: float) -> None:
-        """Take other settings from now on; what has grown so far counts by the old ones."""
+    def change(self, settings: NewBudget, named: Set[str], now: float) -> None:
+        """Take other settings from now on, those named; what has grown so far counts by the old ones."""
         for key, bucket in self.buckets.items():
-            grown = bucket.changed(settings.rate, settings.burst, now)
+            grows = named & {"rate", "burst"}
+            grown = bucket.changed(settings.rate, settings.burst, now) if grows else bucket
             self.buckets[key] = grown.capped(settings.cap, settings.cap_per, settings.cap_zone)
         self.settings = settings
         self.breaker = msgspec.structs.replace(
