@@ -21,6 +21,7 @@ from typing import Any, Final, Literal, NamedTuple, Protocol
 
 import msgspec
 
+from windlass.core.read_errors import READ_ERRORS
 from windlass.errors import CodecError
 
 __all__ = ["Codec", "Purpose"]
@@ -111,7 +112,7 @@ def _in_words(fields: Mapping[str, Any]) -> str:
 def _fields(text: str) -> dict[str, Any]:
     try:
         return msgspec.json.decode(text, type=_Sealed).fields
-    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+    except READ_ERRORS:
         raise CodecError("a sealed value cannot be read: it is not an object in an object") from None
 
 

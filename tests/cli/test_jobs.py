@@ -277,7 +277,8 @@ def test_e8_a_waiting_job_is_changed(any_desk: Desk) -> None:
     (event,) = any_desk.json("events", "--job", id)["events"]
     assert event["text"] == "changed: queue mail, priority high, delay 3600.0, tags ('x',), kwargs"
     assert "say what to change" in any_desk.refused("job", "change", id)
-    assert "not JSON" in any_desk.refused("job", "change", id, "--args", "{", code=2)
+    for text in ("{", "[" * 100_000):
+        assert "not JSON" in any_desk.refused("job", "change", id, "--args", text, code=2)
 
 
 def test_e8_what_does_not_wait_is_not_changed(desk: Desk) -> None:
@@ -337,7 +338,8 @@ def test_w2_waits_are_listed_and_answered(any_desk: Desk) -> None:
     assert (shown["job"], shown["signal"]) == (id, "go")
     assert any_desk.json("waits", "--signal", "other") == {"waits": []}
     assert "waits for signal go since" in any_desk.ok("job", "show", id)
-    assert "is no JSON" in any_desk.refused("job", "signal", id, "go", "yes", code=2)
+    for text in ("yes", "[" * 2000):
+        assert "is no JSON" in any_desk.refused("job", "signal", id, "go", text, code=2)
     wrong = any_desk.refused("job", "signal", id, "go", '{"ok": "maybe"}', code=2)
     assert "does not fit what the job waits for: 'ok' must be true or false" in " ".join(wrong.split())
     typo = any_desk.run("job", "signal", id, "goo")

@@ -52,7 +52,8 @@ def nonsense(field: Field) -> list[Any]:
     if field.kind is bool:
         return [1, "yes", None]
     if field.kind is str:
-        return [1, True]
+        least = [] if field.choices else ["", "x" * ((field.most or 255) + 1)]
+        return [1, True, "a\0b", "\ud800", *least]
     wrong: list[Any] = [-1, "7", True, float("nan"), float("inf"), 10**400]
     wrong += [] if field.zero else [0]
     wrong += [] if field.optional else [None]

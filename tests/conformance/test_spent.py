@@ -108,6 +108,20 @@ async def test_more_than_there_is_leaves_a_debt(rig: Rig) -> None:
     assert 1 <= await grants(rig) <= 8
 
 
+async def test_a_wrong_number_does_not_stop_a_budget_for_ever(rig: Rig) -> None:
+    """[F1] It is a debt of a day at most, and another rate or burst forgives it."""
+    await declare(rig, burst=10, rate=1.0)
+    await rig.store.settle("b", 10**9)
+    await rig.store.settle("b", 10**9)
+    assert 86_400 < (await rig.store.take("b", 1)).wait <= 86_401
+    await rig.store.set_budget("b", {"breaker": 5})
+    assert not await taken(rig)
+    await rig.store.set_budget("b", {"rate": 1.0})
+    assert (await rig.store.take("b", 1)).wait <= 1
+    await rig.clock.advance(3)
+    assert await taken(rig, 3)
+
+
 async def test_the_last_word_counts_and_saying_it_again_changes_nothing(rig: Rig) -> None:
     """[F1] An answer that was lost is asked for again, with what the sender knew before."""
     await declare(rig, burst=100)

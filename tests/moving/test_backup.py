@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import threading
 import time
 from contextlib import closing
@@ -13,6 +14,7 @@ import pytest
 from tests.cli.kit import Desk
 from tests.conformance.kit import Rig
 from windlass.core.states import State
+from windlass.store.moving.backup import back_up
 
 
 @pytest.fixture
@@ -38,12 +40,12 @@ def test_the_copy_runs_what_waits_and_what_ran_once(desk: Desk) -> None:
         later = await rig.one("mail", delay=3600)
         held = await rig.claim(worker, "default", limit=2)
         assert len(held) == 2
-        await asyncio.to_thread(back_up)
+        await asyncio.to_thread(back_it_up)
         # The original's worker still owns what it runs.
         await rig.finish(worker, held)
         assert await rig.state(later.id) is State.SCHEDULED
 
-    def back_up() -> None:
+    def back_it_up() -> None:
         made = desk.json("backup", file)
         assert (made["workers"], made["offered_again"]) == (1, 2)
 
@@ -103,6 +105,34 @@ def test_an_existing_file_stays_unless_forced(desk: Desk) -> None:
     assert "passes integrity_check" in desk.ok("backup", file, "--force")
     assert Path(file).read_bytes().startswith(b"SQLite format 3")
     assert list(Path(file).parent.glob("*.part*")) == []
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o666])
+def test_the_copy_is_as_private_as_the_original(desk: Desk, mode: int) -> None:
+    """And nobody may look at it while it is made, whatever the umask."""
+    file, _ = copy_of(desk)
+    Path(desk.url.removeprefix("sqlite:///")).chmod(mode)
+    seen: set[int] = set()
+
+    def look(done: int, total: int) -> None:
+        (part,) = Path(file).parent.glob("copy.db.part-*")
+        seen.add(part.stat().st_mode & 0o777)
+
+    before = os.umask(0o022)
+    try:
+        back_up(desk.url.removeprefix("sqlite:///"), file, progress=look)
+    finally:
+        os.umask(before)
+    assert seen == {0o700}
+    assert Path(file).stat().st_mode & 0o777 == mode
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another group")
+def test_the_copy_has_the_group_of_the_original(desk: Desk) -> None:
+    source, (file, _) = desk.url.removeprefix("sqlite:///"), copy_of(desk)
+    os.chown(source, -1, 20100)
+    desk.ok("backup", file)
+    assert Path(file).stat().st_gid == 20100
 
 
 def test_it_refuses_itself_a_file_in_use_and_a_missing_store(desk: Desk, tmp_path: Path) -> None:

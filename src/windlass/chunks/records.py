@@ -6,17 +6,13 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import Any, Final, Literal, TypeAlias
 
-import msgspec
-
 from windlass.chunks.lines import LineReader, Lines
+from windlass.core.read_errors import READ_ERRORS
 from windlass.errors import BadRecord
 from windlass.running.encoding import Decoder
 
 logger: Final = logging.getLogger("windlass.chunks")
 Bad: TypeAlias = Literal["raise", "skip"]
-
-FAULTS: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What decoding a line may raise: malformed or of another shape, invalid UTF-8, nested without end."""
 
 
 class NDJSONSlice:
@@ -58,7 +54,7 @@ class NDJSONSlice:
     def _streamed(self) -> Iterator[Any]:
         try:
             yield from map(self._decode, self._lines.records)
-        except FAULTS:
+        except READ_ERRORS:
             self._decoded_with_care("raise")
             raise
 
@@ -70,7 +66,7 @@ class NDJSONSlice:
         # Line by line, since `decode_lines` looks at no line ends: "1 2" would be two records.
         try:
             return list(map(self._decode, self._lines.records))
-        except FAULTS:
+        except READ_ERRORS:
             return self._decoded_with_care(bad)
 
     def _decoded_with_care(self, bad: Bad) -> list[Any]:
@@ -80,7 +76,7 @@ class NDJSONSlice:
             try:
                 records.append(self._decode(line))
                 good.append(line)
-            except FAULTS as error:
+            except READ_ERRORS as error:
                 fault = BadRecord(f"{self._name}: the line at byte {offset} is no record: {error}", offset)
                 if bad == "raise":
                     raise fault from None

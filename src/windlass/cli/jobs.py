@@ -18,6 +18,7 @@ from windlass.cli.target import Target
 from windlass.core.flow.gates import budget_of
 from windlass.core.harmless import harmless
 from windlass.core.json_shapes import misfit
+from windlass.core.read_errors import READ_ERRORS
 from windlass.core.states import FINISHED, State
 from windlass.errors import EnqueueError, JobNotFound, WindlassError
 from windlass.handles import bulk
@@ -184,7 +185,7 @@ def signal(target: Target, id: int, name: str, value: str, as_json: bool) -> Non
     """
     try:
         given = msgspec.json.decode(value)
-    except (msgspec.MsgspecError, UnicodeError) as error:
+    except READ_ERRORS as error:
         raise click.BadParameter(
             f"{value!r} is no JSON ({error}); a text is written '\"yes\"'", param_hint="JSON"
         ) from None
@@ -291,7 +292,7 @@ def _new_arguments(named: str | None) -> dict[str, Any]:
         return {}
     try:
         given = json.loads(named)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise click.BadParameter(f"this is not JSON: {error}", param_hint="--args") from None
     if not isinstance(given, dict | list):
         raise click.BadParameter("give a JSON object or array", param_hint="--args")

@@ -232,8 +232,10 @@ class Budget:
 
 def _more(taken: int, used: int) -> int:
     for what, n in (("taken", taken), ("used", used)):
-        if type(n) is not int or n < 0:
-            raise ValueError(f"{what}={n!r} is not a whole number of tokens")
+        if type(n) is not int or not 0 <= n <= budgets.MOST_TOKENS:
+            raise ValueError(
+                f"{what}={n!r} is not a whole number of tokens from 0 to {budgets.MOST_TOKENS:,}"
+            )
     return used - taken
 
 

@@ -18,6 +18,7 @@ import msgspec
 
 from windlass.core.names import check_name
 from windlass.core.states import State
+from windlass.core.texts import storable
 from windlass.errors import InvalidOption
 from windlass.store.protocol import Store
 from windlass.store.records import JobFilter
@@ -178,8 +179,3 @@ def job_filter(
         text=text,
         error=error,
     )
-
-
-def storable(text: str) -> bool:
-    """Whether every store can keep a text: no NUL bytes, no lone surrogates."""
-    return "\0" not in text and text.encode(errors="ignore").decode() == text

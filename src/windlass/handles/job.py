@@ -13,6 +13,7 @@ import msgspec
 from windlass.codec import Codec, Purpose, seal
 from windlass.core import ids
 from windlass.core.durations import Duration, seconds
+from windlass.core.read_errors import READ_ERRORS
 from windlass.core.states import State
 from windlass.errors import EnqueueError, JobFailed, JobNotFound, ResultInvalid, ResultTimeout
 from windlass.handles.changes import ChangeReader, JobChanges
@@ -348,7 +349,7 @@ class Job(Generic[R_co]):
         if record.state is State.SUCCEEDED:
             try:
                 value: R_co = self._decode(record)
-            except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+            except READ_ERRORS as error:
                 raise ResultInvalid(
                     f"job {self.id} of task {record.task} succeeded, but its result is not what the task's "
                     f"return annotation says: {error}; mend the annotation, or read job.record().result"

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from windlass.core.counts import plural
+from windlass.core.read_errors import READ_ERRORS
 from windlass.store.protocol import Store
 from windlass.store.records import JobRecord
 
@@ -44,7 +45,7 @@ async def group_of(store: Store, end: JobRecord) -> GroupShape | None:
 def _name(payload: str) -> str | None:
     try:
         found = msgspec.json.decode(payload)
-    except msgspec.DecodeError:
+    except READ_ERRORS:
         return None
     name = found.get("name") if isinstance(found, dict) else None
     return name if isinstance(name, str) else None

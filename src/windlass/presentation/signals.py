@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from windlass.core.json_shapes import FormField, form_fields
+from windlass.core.read_errors import READ_ERRORS
 from windlass.presentation.text import iso
 from windlass.store.records import WaitRecord
 
@@ -61,7 +62,7 @@ def read_fields(wait: WaitShape, text: Callable[[str], str]) -> Any:
     if fields is None:
         try:
             return msgspec.json.decode(text(NAME_OF_VALUE) or "null")
-        except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        except READ_ERRORS as error:
             raise WrongField(f"the value is no JSON: {error}") from None
     value = {
         field.name: each for name, field in fields if (each := _read(field, text(name))) is not msgspec.UNSET

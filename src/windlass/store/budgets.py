@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -15,6 +15,8 @@ from windlass.store.changes import merged
 from windlass.store.fields import MAX_KEY, NewBudget, fields_of
 from windlass.store.records import Need, Options
 
+MOST_TOKENS: Final = 1_000_000_000
+"""The most that a job costs of a budget, and that a run says it used."""
 _decode = msgspec.json.Decoder(dict[str, msgspec.Raw] | list[msgspec.Raw]).decode
 _text = msgspec.json.Decoder(str).decode
 

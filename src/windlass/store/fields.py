@@ -23,6 +23,7 @@ from windlass.core.durations import Duration, duration_text
 from windlass.core.flow.rates import rate_text
 from windlass.core.slots import MAX_SLOTS, MAX_TOTAL
 from windlass.core.states import Priority
+from windlass.core.texts import storable
 from windlass.signals import MAX_ATTEMPTS, MAX_DELAY
 
 Unit: TypeAlias = Literal[
@@ -88,8 +89,10 @@ class Field(msgspec.Struct, frozen=True):
         return self.kind(value)
 
     def _fits(self, value: Any) -> bool:
-        if self.kind in (bool, str):
+        if self.kind is bool or self.choices:
             return isinstance(value, self.kind) and (not self.choices or value in self.choices)
+        if self.kind is str:
+            return isinstance(value, str) and 1 <= len(value) <= (self.most or MAX_KEY) and storable(value)
         number = (int,) if self.kind is int else (int, float)
         return (
             isinstance(value, number)
@@ -108,7 +111,7 @@ class Field(msgspec.Struct, frozen=True):
         if self.choices:
             return f"one of {', '.join(self.choices)}"
         if self.kind is str:
-            return "a text" if self.most is None else f"a text of 1 to {self.most} characters"
+            return f"a text of 1 to {self.most or MAX_KEY} characters"
         if self.kind is int:
             return f"a whole number from {0 if self.zero else 1} to {self.most:,}"
         least = "0 or more" if self.zero else "more than 0"

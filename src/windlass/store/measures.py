@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 
 from windlass.core.names import is_name
+from windlass.core.read_errors import READ_ERRORS
 from windlass.core.rollup import COUNTS, GAUGES, KEPT, Gauges, Reading, Sample, Subject
 from windlass.store.records import Event
 
@@ -53,9 +54,10 @@ def kept(event: Event, now: float = math.inf) -> Event:
     """An event as it can be kept: its texts cut to their length, and without what a text column refuses (NUL,
     lone surrogates). One that cannot be written would keep its process from reporting ever after. And
     none lies in the future, so that those with lower numbers are the older ones."""
-    texts = {name: _kept_text(getattr(event, name)) for name in ("text", "queue", "task", "worker")}
+    values = {name: getattr(event, name) for name in event.__struct_fields__}
+    texts = {name: _kept_text(value) for name, value in values.items() if isinstance(value, str)}
     past = event.at <= now  # nor is what is no number
-    if past and all(text == getattr(event, name) for name, text in texts.items()):
+    if past and all(text == values[name] for name, text in texts.items()):
         return event
     return msgspec.structs.replace(event, **texts, at=event.at if past else now)
 
@@ -78,16 +80,16 @@ def read_report(text: str | None) -> list[Sample]:
         return []
     try:
         return countable(_samples(text))
-    except msgspec.MsgspecError as error:
+    except READ_ERRORS as error:
         failure = error
     samples: list[Sample] = []
     try:
         for raw in _apart(text):  # those that came with it may be as they should
             try:
                 samples.append(_one(raw))
-            except msgspec.MsgspecError as error:
+            except READ_ERRORS as error:
                 failure = error
-    except msgspec.MsgspecError as error:
+    except READ_ERRORS as error:
         failure = error
     logger.warning("a report cannot be read, so it is not counted: %s", failure)
     return countable(samples)
@@ -122,7 +124,7 @@ def read_gauges(text: str | None) -> list[Gauges]:
     """The gauges of one report, if it has any; those that cannot be added up are dropped."""
     try:
         return [] if text is None else countable_gauges(_gauges(text))
-    except msgspec.MsgspecError as error:
+    except READ_ERRORS as error:
         logger.warning("the gauges of a report cannot be read, so they are dropped: %s", error)
         return []
 

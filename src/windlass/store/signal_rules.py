@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from windlass.core.read_errors import READ_ERRORS
 from windlass.errors import InvalidOption, InvalidPayload, JobNotFound, PayloadTooLarge, SignalRefused
 
 MAX_KEPT: Final = 1000
@@ -36,7 +37,7 @@ def check(name: str, value: str) -> None:
         )
     try:
         msgspec.json.decode(value)
-    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+    except READ_ERRORS as error:
         raise InvalidPayload(f"the value of signal {name} is no JSON: {error}") from None
 
 

@@ -20,13 +20,12 @@ import msgspec
 
 from windlass.core.names import check_name
 from windlass.errors import ConfigurationError, InvalidOption
+from windlass.store.budgets import MOST_TOKENS
 from windlass.store.records import NewJob
 from windlass.tasks.payload import Signature
 
 if TYPE_CHECKING:
     from windlass.handles.budget import Budget
-
-MOST: Final = 1_000_000_000
 
 
 class Cost:
@@ -49,9 +48,9 @@ class Cost:
                 f"Cost({self.budget!r}, tokens={tokens!r}): give the name of an argument, or a function of "
                 f"the arguments; a fixed number is written budgets={{{self.budget!r}: {fixed}}}, without Cost"
             )
-        if type(default) is not int or not 1 <= default <= MOST:
+        if type(default) is not int or not 1 <= default <= MOST_TOKENS:
             raise ConfigurationError(
-                f"Cost({self.budget!r}): default={default!r} is not a whole number from 1 to {MOST:,}"
+                f"Cost({self.budget!r}): default={default!r} is not a whole number from 1 to {MOST_TOKENS:,}"
             )
         self.tokens: Final = tokens
         """The name of an argument, or a function of all of them."""
@@ -87,10 +86,10 @@ def costed(task: str, job: NewJob, costs: Mapping[str, Cost], signature: Signatu
                 f"task {task}: what a job costs of budget {budget} cannot be told: "
                 f"{type(error).__name__}: {error}; nothing was enqueued"
             ) from error
-        if type(tokens) is not int or not 0 <= tokens <= MOST:
+        if type(tokens) is not int or not 0 <= tokens <= MOST_TOKENS:
             raise InvalidOption(
                 f"task {task}: a job costs {tokens!r} of budget {budget}, which is not a whole number up to "
-                f"{MOST:,}; nothing was enqueued"
+                f"{MOST_TOKENS:,}; nothing was enqueued"
             )
         found[budget] = max(tokens, 1)
     options = msgspec.structs.replace(job.options, costs={**job.options.costs, **found})

@@ -17,6 +17,7 @@ from windlass.core.abilities import needs_text, read_abilities
 from windlass.core.durations import seconds
 from windlass.core.names import check_name
 from windlass.core.states import Priority
+from windlass.core.texts import storable
 from windlass.errors import InvalidName, InvalidOption
 from windlass.store.fields import MAX_KEY, Field, JobOptions, OnConflict, Unit
 from windlass.store.records import JOB_OPTIONS, NewJob, Options
@@ -144,7 +145,7 @@ def _text(field: Field, value: Any) -> str:
 def _checked(name: str, value: Any, most: int) -> str:
     if not isinstance(value, str) or not 1 <= len(value) <= most:
         raise InvalidOption(f"{name}: {str(value)[:80]!r} is not a string of 1 to {most} characters")
-    if "\0" in value or any("\ud800" <= character <= "\udfff" for character in value):
+    if not storable(value):
         raise InvalidOption(f"{name}: {value[:80]!r} holds a NUL byte or invalid Unicode")
     return value
 

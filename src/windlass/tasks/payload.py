@@ -24,6 +24,7 @@ from typing import Any, Final
 import msgspec
 
 from windlass.codec import MARK
+from windlass.core.read_errors import READ_ERRORS
 from windlass.errors import CodecError, ConfigurationError, InvalidArguments, InvalidPayload, PayloadTooLarge
 from windlass.handles.results import Handed
 from windlass.running.context import Context
@@ -146,7 +147,7 @@ class Signature:
             return False
         try:
             self._whole.decode(text)
-        except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        except READ_ERRORS:
             return False
         return True
 
@@ -158,7 +159,7 @@ class Signature:
         if self._whole is not None:
             try:
                 found = msgspec.structs.asdict(self._whole.decode(text))
-            except (msgspec.MsgspecError, UnicodeError, RecursionError):
+            except READ_ERRORS:
                 pass  # argument by argument, to say which one is wrong, or because they came by position
             else:
                 if not self._optional:
@@ -183,7 +184,7 @@ class Signature:
             return None
         try:
             return self._result.decode(text)
-        except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        except READ_ERRORS:
             if not self.secret:
                 raise
             raise msgspec.ValidationError(_NOT_SHOWN) from None
@@ -309,14 +310,14 @@ class Signature:
                     "Windlass(codec=…) as the app that enqueued it does"
                 )
             args = _RAW_LIST.decode(raw.pop(POSITIONALS)) if POSITIONALS in raw else []
-        except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        except READ_ERRORS as error:
             raise InvalidPayload(f"task {self._task}: the payload cannot be read: {error}") from error
         return tuple(args), raw
 
     def _decode(self, parameter: str, shown: str, raw: msgspec.Raw) -> Any:
         try:
             return self._decoders[parameter].decode(raw)
-        except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        except READ_ERRORS as error:
             if self.secret:
                 raise InvalidArguments(f"task {self._task}: argument {shown!r}: {_NOT_SHOWN}") from None
             raise InvalidArguments(f"task {self._task}: argument {shown!r}: {error}") from error

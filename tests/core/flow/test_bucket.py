@@ -271,6 +271,22 @@ def test_f1_what_is_settled_keeps_the_rate_but_for_the_debt(
             assert sums[last + 1] - sums[first] <= rate * (end - start) + burst + debt + SLACK
 
 
+@pytest.mark.parametrize(("rate", "lowest"), [(2.0, -172_800.0), (0.0, -10.0)])
+def test_f1_a_debt_is_a_days_growth_at_most_or_the_burst(rate: float, lowest: float) -> None:
+    """[F1] One wrong number would stop a budget for ever. Saying it again makes it no worse."""
+    bucket = Bucket.full(rate, 10, NOW).settled(9e18, NOW)
+    assert (bucket.tokens, bucket.settled(9e18, NOW).tokens) == (lowest, lowest)
+    assert bucket.settled(-4, NOW).tokens == lowest + 4
+
+
+def test_f1_another_rate_forgives_a_debt() -> None:
+    """[F1] Not what was cut off while blocks are out: they are still being handed out."""
+    assert Bucket.full(2.0, 10, NOW).settled(1000, NOW).changed(2.0, 10, NOW).tokens == 0
+    served, block, leased = Bucket.full(100.0, 100, NOW).lease([1], 1000, NOW)
+    assert (served, block) == ([True], 47)
+    assert leased.changed(100.0, 10, NOW).tokens < 0
+
+
 def test_f1_a_debt_is_paid_off_first() -> None:
     """[F1]"""
     bucket = Bucket.full(2.0, 10, NOW).settled(30, NOW)

@@ -39,7 +39,7 @@ class Budgets(Base):
         if known is None:
             self._tables.budgets[name] = Budget.full(new(name, changes))
         else:
-            known.change(changed(known.settings, changes), now)
+            known.change(changed(known.settings, changes), changes.keys(), now)
         return self._record(name, now)
 
     @atomic

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -77,10 +77,11 @@ class Budget:
         ahead = ahead if self.breaker.allows(now) is None else 0.0
         return max(self.bucket(key, now).wait(n, now, promised, ahead), self.breaker.left(now))
 
-    def change(self, settings: NewBudget, now: float) -> None:
-        """Take other settings from now on; what has grown so far counts by the old ones."""
+    def change(self, settings: NewBudget, named: Set[str], now: float) -> None:
+        """Take other settings from now on, those named; what has grown so far counts by the old ones."""
         for key, bucket in self.buckets.items():
-            grown = bucket.changed(settings.rate, settings.burst, now)
+            grows = named & {"rate", "burst"}
+            grown = bucket.changed(settings.rate, settings.burst, now) if grows else bucket
             self.buckets[key] = grown.capped(settings.cap, settings.cap_per, settings.cap_zone)
         self.settings = settings
         self.breaker = msgspec.structs.replace(

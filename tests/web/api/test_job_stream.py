@@ -13,6 +13,7 @@ from tests.web.kit import OPERATE, READ, basic, bearer, rigged, served, visiting
 from windlass import Context, Windlass
 from windlass.core.states import Kind
 from windlass.store.records import Emits
+from windlass.web.api import stream as api_stream
 from windlass.web.api.job_stream import JobStream
 from windlass.web.http.guard import PRINCIPAL
 from windlass.web.http.principal import Principal, Role
@@ -196,7 +197,7 @@ async def test_w3_streams_of_jobs_are_bounded_and_end_with_their_readers(app: Wi
     await app.amigrate()
     id = (await app.aenqueue("t")).id
     service = Service(app)
-    stream = JobStream(service.streams, Ticker(service), most=2, longest=60.0)
+    stream = JobStream(service.streams, Ticker(service), most=4, longest=60.0)
     clients = [Client(), Client()]
     for client in clients:
         client.read.set()
@@ -212,6 +213,42 @@ async def test_w3_streams_of_jobs_are_bounded_and_end_with_their_readers(app: Wi
         client.leave.set()
     await asyncio.gather(*following)
     assert service.streams._feeds == {}
+
+
+async def test_of_many_that_come_at_once_a_share_is_let_in(app: Windlass) -> None:
+    """[M5] They were counted only when the store had answered each."""
+    await app.amigrate()
+    id = (await app.aenqueue("t")).id
+    service = Service(app)
+    stream = JobStream(service.streams, Ticker(service), most=6, longest=60.0)
+    clients = [Client() for _ in range(15)]
+    for client in clients:
+        client.read.set()
+    following = [asyncio.create_task(each.follow(stream, id)) for each in clients]
+    async with asyncio.timeout(5):
+        while any(not client.text for client in clients):  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
+    assert sorted(client.status for client in clients) == [200] * 3 + [503] * 12
+    for client in clients:
+        client.leave.set()
+    await asyncio.gather(*following)
+
+
+async def test_who_does_not_read_leaves_its_place(app: Windlass, monkeypatch: pytest.MonkeyPatch) -> None:
+    """[M5] It kept the place for as long as its connection stood."""
+    monkeypatch.setattr(api_stream, "PATIENCE", 0.01)
+    await app.amigrate()
+    id = (await app.aenqueue("t")).id
+    service = Service(app)
+    stream = JobStream(service.streams, Ticker(service), most=1, longest=60.0)
+    client = Client()
+    with pytest.raises(TimeoutError):
+        await client.follow(stream, id)
+    assert service.streams._feeds == {}
+    client.leave.set()
+    client.read.set()
+    await client.follow(stream, id)
+    assert client.status == 200
 
 
 async def test_w3_a_sealed_event_stays_sealed(app: Windlass) -> None:

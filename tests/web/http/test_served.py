@@ -79,7 +79,7 @@ async def test_a_stream_ticks_and_says_what_changed(kept: str) -> None:
             assert stranger.status_code == 401
 
 
-async def opened(stream: Stream, *, stay: asyncio.Event) -> list[dict[str, Any]]:
+async def opened(stream: Stream, *, stay: asyncio.Event, name: str = "x") -> list[dict[str, Any]]:
     """What one who watches is sent until they leave."""
     sent: list[dict[str, Any]] = []
 
@@ -88,19 +88,20 @@ async def opened(stream: Stream, *, stay: asyncio.Event) -> list[dict[str, Any]]
         return {"type": "http.disconnect"}
 
     async def send(message: Any) -> None:
+        await asyncio.sleep(0)  # others have their turn
         sent.append(message)
 
     from windlass.web.http.guard import PRINCIPAL
     from windlass.web.http.principal import Principal, Role
 
-    scope = {"type": "http", "method": "GET", "query_string": b"", PRINCIPAL: Principal("x", Role.READ)}
+    scope = {"type": "http", "method": "GET", "query_string": b"", PRINCIPAL: Principal(name, Role.READ)}
     await stream(scope, receive, send)
     return sent
 
 
 async def test_streams_are_bounded_and_one_look_serves_all(app: Windlass) -> None:
     ticker = Ticker(Service(app), every=0.01)
-    stream = Stream(ticker, most=2, longest=60.0)
+    stream = Stream(ticker, most=4, longest=60.0)
     leave = asyncio.Event()
     watching = [asyncio.create_task(opened(stream, stay=leave)) for _ in range(2)]
     await ticker.after(2)
@@ -113,6 +114,27 @@ async def test_streams_are_bounded_and_one_look_serves_all(app: Windlass) -> Non
     number = ticker.number
     await asyncio.sleep(0.05)
     assert ticker.number == number  # nobody watches, so nobody looks
+
+
+async def test_of_many_that_come_at_once_a_share_is_let_in(app: Windlass) -> None:
+    """[M5] One principal has half of the streams; they were counted too late."""
+    stream = Stream(Ticker(Service(app), every=0.01), most=6, longest=60.0)
+    leave = asyncio.Event()
+    crowd = [asyncio.create_task(opened(stream, stay=leave, name="crowd")) for _ in range(15)]
+    async with asyncio.timeout(5):
+        while sum(each.done() for each in crowd) < 12:  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
+    refused = [each for each in crowd if each.done()]
+    others = [asyncio.create_task(opened(stream, stay=leave, name=f"{n}")) for n in range(3)]
+    await asyncio.sleep(0)
+    (none_left, _) = await opened(stream, stay=leave, name="late")
+    leave.set()
+    assert none_left["status"] == 503
+    assert {each.result()[0]["status"] for each in refused} == {503}
+    assert b"3 streams of crowd are open already" in refused[0].result()[1]["body"]
+    seen = await asyncio.gather(*others, *(each for each in crowd if each not in refused))
+    assert [messages[0]["status"] for messages in seen] == [200] * 6
+    assert (await opened(stream, stay=leave, name="crowd"))[0]["status"] == 200
 
 
 async def test_a_head_of_a_stream_is_answered_at_once(visitor: httpx.AsyncClient) -> None:

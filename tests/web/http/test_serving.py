@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import logging
 import resource
 import threading
@@ -12,8 +13,9 @@ import httpx
 import pytest
 
 from tests.stopwatch import Stopwatch
-from tests.web.kit import READ
+from tests.web.kit import READ, rigged
 from windlass import Windlass
+from windlass.store.records import Emits
 from windlass.web.http import connection_limits, serving
 
 
@@ -203,6 +205,48 @@ async def test_who_sends_nothing_is_not_waited_for(
                 while looks[-1] - answered < 2 * connection_limits.ARRIVAL:  # noqa: ASYNC110 - the server has its own thread
                     await asyncio.sleep(0.005)
             await ask(reader, writer)
+
+
+async def look(connection: connection_limits.LimitedConnection, now: float) -> None:
+    """Have the server look for what is late, as if it were that time."""
+
+    async def close_if_late() -> None:
+        connection.close_if_late(now)
+
+    await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(close_if_late(), connection.loop))
+
+
+async def test_who_does_not_read_is_given_up(app: Windlass, monkeypatch: pytest.MonkeyPatch) -> None:
+    """[M5] A slow one is not, as long as it reads. It held its connection, and its stream, for ever."""
+    monkeypatch.setattr(connection_limits, "SWEEP", 1 << 60)
+    async with rigged(app) as rig:
+        worker = await rig.worker()
+        (id,) = await rig.add("t")
+        job = await rig.run(worker, id)
+        text, after = json.dumps(["x" * 10_000] * 100), None
+        for _ in range(20):  # 20 MB, more than the kernel takes for a client
+            (after,) = await rig.store.emit(worker, [Emits(job=job, after=after, n=100, events=text)])
+    with running(app) as (server, port):
+        async with connected(port) as (reader, writer):
+            writer.write(b"GET /api/jobs/%d/events HTTP/1.1\r\nHost: localhost\r\n\r\n" % id)
+            async with asyncio.timeout(10):
+                while not server.server_state.connections:  # noqa: ASYNC110 - the server has its own thread
+                    await asyncio.sleep(0.005)
+                (connection,) = server.server_state.connections
+                assert isinstance(connection, connection_limits.LimitedConnection)
+                unread = connection.transport.get_write_buffer_size
+                while not unread():  # noqa: ASYNC110 - the server has its own thread
+                    await asyncio.sleep(0.005)
+                now = connection.loop.time()
+                await look(connection, now + 20.0)
+                while connection._read < now + 28.0:
+                    assert await reader.read(65536)
+                    await look(connection, now + 28.0)
+                await look(connection, now + 57.0)
+                assert not connection.transport.is_closing()
+                await look(connection, now + 59.0)
+                while server.server_state.connections:  # noqa: ASYNC110 - the server has its own thread
+                    await asyncio.sleep(0.005)
 
 
 async def test_open_streams_do_not_keep_it_from_stopping(

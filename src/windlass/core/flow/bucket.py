@@ -34,6 +34,10 @@ LOOK_AGAIN: Final = 0.02
 PROMISED_FOR: Final = 5.0
 """Seconds for which tokens are put by for a job that was let out of a line: its queue may be paused."""
 
+DEBT_FOR: Final = 86_400.0
+"""Seconds that a debt lasts at most, unless it is no more than the burst: who settles with a wrong number
+must not stop a budget for years."""
+
 HELD_FOR: Final = 0.05
 """Seconds that a block of tokens may be handed out for, at most: so late is a drain, a change or an open
 breaker noticed by who holds one."""
@@ -84,6 +88,11 @@ class Bucket(msgspec.Struct, frozen=True):
     def ceiling(self) -> float:
         """The most it holds while blocks are out."""
         return self.burst - self.rate * self.held_for
+
+    @property
+    def lowest(self) -> float:
+        """What it holds in its greatest debt."""
+        return -max(self.burst, self.rate * DEBT_FOR)
 
     def refilled(self, now: float) -> Bucket:
         """The bucket as it stands now. It refills from the end of a pause on: else there would be a burst
@@ -232,7 +241,8 @@ class Bucket(msgspec.Struct, frozen=True):
     def settled(self, more: float, now: float, age: float = 0.0) -> Bucket:
         """The bucket after a run that took tokens `age` seconds ago has told what it really used: `more` than
         it took, or less, where it is negative. More may leave a debt, which is paid off before anything is
-        granted. Less comes back in full, but for what was taken before a drain, and never beyond its burst.
+        granted; no more than grows in a day, or the burst. Less comes back in full, but for what was taken
+        before a drain, and never beyond its burst.
 
         So what was taken, as settled, is at most rate·t + burst over any span of t seconds, and the debt at
         its end on top: over time, the rate. What runs really use in a span is more than that by what those
@@ -241,7 +251,8 @@ class Bucket(msgspec.Struct, frozen=True):
         used = ready.used + more if more >= 0 else ready._used_but(-more, now, age)
         ready = msgspec.structs.replace(ready, used=used)
         if more >= 0:
-            return msgspec.structs.replace(ready, tokens=ready.tokens - more)
+            lowest = min(ready.tokens, ready.lowest)
+            return msgspec.structs.replace(ready, tokens=max(ready.tokens - more, lowest))
         if now - age < ready.paused_until:
             return ready
         most = self.ceiling if now < ready.leased_until else self.burst
@@ -270,11 +281,11 @@ class Bucket(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, cap=cap, per=per, zone=zone, used=0.0, used_until=0.0)
 
     def changed(self, rate: float, burst: float, now: float) -> Bucket:
-        """The bucket with another rate and size; what it has grown so far counts by the old ones. The blocks
-        that are out and what it holds are no more than the old burst: a smaller one is taken off that, and it
-        grows again when they are used up."""
+        """The bucket with another rate and size; what it has grown so far counts by the old ones, and a debt
+        is forgiven. The blocks that are out and what it holds are no more than the old burst: a smaller one
+        is taken off that, and it grows again when they are used up."""
         ready = self.refilled(now)
-        tokens, at = min(ready.tokens, burst), ready.at
+        tokens, at = max(0.0, min(ready.tokens, burst)), ready.at
         if now < ready.leased_until:
             tokens, at = ready.tokens - max(0.0, self.burst - burst), max(at, ready.leased_until)
         return msgspec.structs.replace(ready, rate=rate, burst=burst, tokens=min(tokens, burst), at=at)

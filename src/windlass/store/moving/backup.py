@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import tempfile
 from collections.abc import Callable
 from typing import Final
 
@@ -46,22 +47,37 @@ def back_up(
     """Copy the store at `source` to `file`, which appears when it is whole. `progress` is told the pages done
     and in all. Not for a running event loop."""
     _refuse(source, file, force)
-    part = f"{file}.part-{os.getpid()}"
-    try:
+    with _private_folder(file) as folder:
+        part = os.path.join(folder, "part")
         _copy_pages(source, part, progress)
         workers, offered = asyncio.run(_put_to_rest(part))
         _check(part)
+        _give_rights(source, part)
         _sync(part)
         if not force and os.path.lexists(file):
             raise ConfigurationError(_exists(file))
         os.replace(part, file)
-        _sync(os.path.dirname(os.path.abspath(file)))
-    except BaseException:
-        for left in (part, f"{part}-wal", f"{part}-shm", f"{part}-journal"):
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(left)
-        raise
+    _sync(os.path.dirname(os.path.abspath(file)))
     return Backup(file, os.path.getsize(file), workers, offered)
+
+
+def _private_folder(file: str) -> tempfile.TemporaryDirectory[str]:
+    """Make a folder beside the file which nobody else can look or put anything into."""
+    folder, name = os.path.split(os.path.abspath(file))
+    try:
+        return tempfile.TemporaryDirectory(prefix=f"{name}.part-", dir=folder, ignore_cleanup_errors=True)
+    except OSError as error:
+        raise ConfigurationError(f"{file} cannot be written: {error.strerror}; name another file") from error
+
+
+def _give_rights(source: str, part: str) -> None:
+    """Let those read and write the copy who may do so with the original. Its group is let in only where the
+    copy can have the same one."""
+    original = os.stat(source)
+    with contextlib.suppress(PermissionError):  # not in that group
+        os.chown(part, -1, original.st_gid)
+    foreign = 0o070 if os.stat(part).st_gid != original.st_gid else 0
+    os.chmod(part, original.st_mode & 0o777 & ~foreign)
 
 
 def _refuse(source: str, file: str, force: bool) -> None:

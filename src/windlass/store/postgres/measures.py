@@ -17,6 +17,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from windlass.core.read_errors import READ_ERRORS
 from windlass.core.rollup import (
     EVER,
     GAUGES_KEPT,
@@ -260,7 +261,7 @@ def _add(place: tuple[object, ...], row: R, read: Callable[[Any], R], found: Any
     """Add to a row what it has counted so far, if that can be read."""
     try:
         row.add(read(found))
-    except msgspec.MsgspecError as error:
+    except READ_ERRORS as error:
         logger.warning("the measures of %s cannot be read and start again from zero: %s", place, error)
 
 

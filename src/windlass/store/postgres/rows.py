@@ -10,6 +10,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
 
+from windlass.core.read_errors import READ_ERRORS
 from windlass.store.records import DEFAULT_OPTIONS, KnownSteps, Options, Step
 
 R = TypeVar("R", bound=msgspec.Struct)
@@ -37,7 +38,7 @@ def decode_options(text: str | None) -> Options:
         return DEFAULT_OPTIONS
     try:
         return _options(text)
-    except msgspec.MsgspecError as error:
+    except READ_ERRORS as error:
         logger.warning("options of a job cannot be read, so it runs with the defaults: %s", error)
         return UNREADABLE
 

@@ -8,6 +8,7 @@ from typing import Final
 import asyncpg
 import msgspec
 
+from windlass.core.read_errors import READ_ERRORS
 from windlass.core.retry import DeathPolicy
 from windlass.errors import StoreForbidden
 from windlass.store.postgres.connections.database import Database
@@ -87,5 +88,5 @@ def _vitals_of(text: str | None) -> Vitals | None:
     fail for what only pages show."""
     try:
         return None if text is None else _vitals(text)
-    except msgspec.MsgspecError:
+    except READ_ERRORS:
         return None

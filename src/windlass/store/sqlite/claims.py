@@ -10,11 +10,11 @@ from itertools import takewhile
 from typing import Any, Final
 
 import apsw
-import msgspec
 
 from windlass.core.abilities import NONE
 from windlass.core.ids import MAX_SEQ, SEQ_BITS
 from windlass.core.order import LaneHead, claim_order
+from windlass.core.read_errors import READ_ERRORS
 from windlass.errors import ClaimLost, StoreCorrupt, WorkerLost
 from windlass.store.protocol import NOTHING
 from windlass.store.records import DEFAULT_OPTIONS, Checkpoint, Claim, ClaimedJob, Fence, Needs, Options
@@ -86,7 +86,7 @@ def claim(
             batch = _next_batch(tx, lane, room)
             try:
                 jobs = _jobs(tx, lane, batch)
-            except msgspec.MsgspecError:
+            except READ_ERRORS:
                 _end_unreadable(tx, batch)
                 continue
             if heads.expires and (kept := expiry.unexpired(tx, jobs)) is not jobs:
@@ -149,7 +149,7 @@ def _end_unreadable(tx: Transaction, batch: list[_Found]) -> None:
     for found in batch:
         try:
             decode_options(found[_OPTIONS] or "{}")
-        except msgspec.MsgspecError as error:
+        except READ_ERRORS as error:
             row = transitions.at(tx, found[0])
             assert row is not None
             transitions.end(tx, row, DEAD, reason=f"unreadable options: {error}")

@@ -14,9 +14,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
 import apsw
-import msgspec
 from msgspec.structs import astuple
 
+from windlass.core.read_errors import READ_ERRORS
 from windlass.core.rollup import (
     EVER,
     GAUGES_KEPT,
@@ -110,7 +110,7 @@ def _add(
     try:
         if found is not None:
             row.add(read(found[0], at, whose, name))
-    except msgspec.MsgspecError as error:
+    except READ_ERRORS as error:
         logger.warning("the measures of %s cannot be read and start again from zero: %s", key, error)
 
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 import apsw
 import msgspec
 
+from windlass.core.read_errors import READ_ERRORS
 from windlass.core.states import State
 from windlass.store.records import (
     NewJob,
@@ -166,7 +167,7 @@ def counted(data: str | None) -> int:
         return 0
     try:
         n = _decode_saved(data).n
-    except msgspec.MsgspecError:
+    except READ_ERRORS:
         return 0
     return n if abs(n) < MAX_EXACT else 0
 

@@ -14,6 +14,7 @@ import apsw
 import msgspec
 
 from windlass.core.ids import MAX_SEQ, SEQ_BITS
+from windlass.core.read_errors import READ_ERRORS
 from windlass.core.states import State
 from windlass.store.fields import Field
 from windlass.store.records import DEFAULT_OPTIONS, Failure, NewJob, Options
@@ -126,7 +127,7 @@ def readable_options(text: str | None) -> Options:
         return DEFAULT_OPTIONS
     try:
         return decode_options(text)
-    except msgspec.MsgspecError:
+    except READ_ERRORS:
         return DEFAULT_OPTIONS
 
 

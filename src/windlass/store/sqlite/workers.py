@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 import apsw
 import msgspec
 
+from windlass.core.read_errors import READ_ERRORS
 from windlass.core.retry import DeathPolicy
 from windlass.core.routing import Published, choose_published
 from windlass.core.states import Kind
@@ -92,7 +93,7 @@ def _vitals(text: str | None) -> Vitals | None:
         return None
     try:
         return decode_vitals(text)
-    except msgspec.MsgspecError:
+    except READ_ERRORS:
         return None
 
 

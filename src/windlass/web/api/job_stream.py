@@ -12,7 +12,7 @@ from typing import Final
 from starlette.types import Receive, Scope, Send
 
 from windlass.errors import WindlassError
-from windlass.web.api.stream import HEADERS, MAX_STREAMS, QUIET, SHORT, end, left, say
+from windlass.web.api.stream import HEADERS, MAX_STREAMS, QUIET, SHORT, Places, end, left, say
 from windlass.web.http.answers import encode, refuse
 from windlass.web.http.guard import PRINCIPAL, path_of
 from windlass.web.http.principal import Principal, Role
@@ -34,39 +34,35 @@ class JobStream:
     ) -> None:
         self._streams = streams
         self._ticker = ticker
-        self._most = most
+        self._places = Places(most)
         self._longest = longest
-        self._open = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         principal = scope[PRINCIPAL]
-        try:
-            principal.require(Role.READ)
-            if self._ticker.closed:
-                raise Problem(503, "stopping", "this server stops; try again", retry_after=2.0)
-            if self._open >= self._most:
-                message = f"{self._most} streams of jobs are open already; close one"
-                raise Problem(503, "too_many_streams", message, retry_after=10.0)
-            job = found_id(path_of(scope).split("/")[-2])
-            piece = await self._streams.read(principal, job, _position(scope))
-        except Exception as error:  # noqa: BLE001 - it becomes the answer
-            await refuse(send, problem_of(error))
-            return
-        await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
-        if scope["method"] == "HEAD":
-            await end(send)
-            return
-        self._open += 1
-        leaving = asyncio.create_task(left(receive))
-        feed = self._streams.join(job, piece.position)
-        try:
-            await _Client(principal, self._streams, job, feed, send).run(
-                piece, leaving, self._ticker, time.monotonic() + self._longest
-            )
-        finally:
-            self._streams.leave(job, feed)
-            self._open -= 1
-            leaving.cancel()
+        with contextlib.ExitStack() as place:
+            try:
+                principal.require(Role.READ)
+                if self._ticker.closed:
+                    raise Problem(503, "stopping", "this server stops; try again", retry_after=2.0)
+                job = found_id(path_of(scope).split("/")[-2])
+                place.enter_context(self._places.taken(principal))
+                piece = await self._streams.read(principal, job, _position(scope))
+            except Exception as error:  # noqa: BLE001 - it becomes the answer
+                await refuse(send, problem_of(error))
+                return
+            await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
+            if scope["method"] == "HEAD":
+                await end(send)
+                return
+            leaving = asyncio.create_task(left(receive))
+            feed = self._streams.join(job, piece.position)
+            try:
+                await _Client(principal, self._streams, job, feed, send).run(
+                    piece, leaving, self._ticker, time.monotonic() + self._longest
+                )
+            finally:
+                self._streams.leave(job, feed)
+                leaving.cancel()
 
 
 class _Client:

@@ -2,6 +2,7 @@
 
     head          bytes of a request's first line and headers                431
     arrival       time from the connection to the end of its request         closed
+    reading       time in which a client takes nothing of its answer         closed
     connections   how many there are at once, in all and per address
 
 Where there are too many, the connection that has been silent longest is closed: of the same address if that
@@ -36,6 +37,8 @@ SPARE: Final = 50
 ARRIVAL: Final = 15.0
 """Seconds that a request has to arrive, and a new connection to send one. Between two requests there is more
 time; see `timeout_keep_alive`."""
+READING: Final = 30.0
+"""Seconds after which a client that has taken nothing of what waits for it is given up."""
 FULL: Final = "too many connections; try again"
 SWEEP: Final = 10
 """Ticks of the server, of which there are ten a second, between two searches for late connections."""
@@ -54,11 +57,15 @@ class LimitedConnection(HttpToolsProtocol):
         """When something last arrived."""
         self._network = ""
         """What it counts for; see `network_of`."""
+        self._unread = 0
+        """Bytes of its answers that waited for the client at the last look."""
+        self._read = 0.0
+        """When there last were none, or fewer than before."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """A client has connected."""
         super().connection_made(transport)
-        self._since = self._lately = self.loop.time()
+        self._since = self._lately = self._read = self.loop.time()
         self._network = network_of(self.client[0] if self.client else "")
         self._make_room(_max_connections())
 
@@ -114,9 +121,14 @@ class LimitedConnection(HttpToolsProtocol):
         super().on_message_complete()
 
     def close_if_late(self, now: float) -> None:
-        """Close the connection where a request takes too long to arrive."""
+        """Close the connection where a request takes too long to arrive, or the client does not read."""
         if self._since is not None and now - self._since > ARRIVAL and not self.transport.is_closing():
             self.transport.close()
+        before, self._unread = self._unread, self.transport.get_write_buffer_size()
+        if not self._unread or self._unread < before:
+            self._read = now
+        elif now - self._read > READING:
+            self.transport.abort()  # closing would wait until all is read
 
     def _refuse(self, status: HTTPStatus, message: str, retry_after: str = "") -> None:
         if self.transport.is_closing():

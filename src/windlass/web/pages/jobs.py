@@ -11,6 +11,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from windlass.core.read_errors import READ_ERRORS
 from windlass.core.states import State
 from windlass.errors import JobNotFound
 from windlass.handles.bulk import Verb
@@ -142,7 +143,7 @@ def _changes(form: Form) -> dict[str, Any]:
     if text := form.text("arguments"):
         try:
             arguments = msgspec.json.decode(text)
-        except msgspec.DecodeError as error:
+        except READ_ERRORS as error:
             raise Invalid(f"arguments: this is not JSON: {error}", "arguments") from None
         if not isinstance(arguments, dict | list):
             raise Invalid("arguments: give an object of named ones, or an array", "arguments")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from windlass.tasks.task import Task
 
 
-from windlass.handles.bulk import storable
+from windlass.core.texts import storable
 from windlass.web.http.problems import Invalid
 
 JobId = Annotated[str, msgspec.Meta(pattern=r"^[0-9]{1,19}$", description="The id of a job.")]

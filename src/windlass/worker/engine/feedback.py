@@ -10,9 +10,8 @@ import time
 from collections.abc import Mapping
 from typing import Final
 
-import msgspec
-
 from windlass.core.histogram import bucket as histogram_bucket
+from windlass.core.read_errors import READ_ERRORS
 from windlass.core.states import Kind
 from windlass.errors import StoreError
 from windlass.store.budgets import bucket_key, tokens_of
@@ -97,7 +96,7 @@ class Feedback:
         for need in self.needs.get(job.task, ()) if taken is not None else ():
             try:
                 bucket = (need.budget, bucket_key(job.payload, need))
-            except (msgspec.MsgspecError, UnicodeError):
+            except READ_ERRORS:
                 continue  # a payload that nobody can read [fault 17]
             n, first = self._unused.get(bucket, (0, time.monotonic()))
             self._unused[bucket] = (n + tokens_of(need, job.options), min(first, taken or first))

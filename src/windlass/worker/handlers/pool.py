@@ -21,6 +21,7 @@ from typing import Any, Final, Self
 
 import msgspec
 
+from windlass.core.read_errors import READ_ERRORS
 from windlass.errors import ConfigurationError, PoolError
 from windlass.running.groups import Group, ending, to_the_end
 from windlass.running.pipes import ReadEnd, Tail, WriteEnd
@@ -293,7 +294,7 @@ class _Child:
 def _decode(answer: bytes) -> Any:
     try:
         return msgspec.json.decode(answer)
-    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+    except READ_ERRORS as error:
         raise _Broken(f"answered {answer[:80]!r}, which is no JSON ({error})") from None
 
 

@@ -7,10 +7,9 @@ from collections.abc import Callable
 from typing import Final, TypedDict
 
 from windlass.errors import InvalidOption
-from windlass.store.budgets import bucket_key, tokens_of
+from windlass.store.budgets import MOST_TOKENS, bucket_key, tokens_of
 from windlass.store.records import ClaimedJob, Fence, Needs
 
-MOST: Final = 1_000_000_000
 KEPT: Final = 10_000
 """Attempts of which it is known what they said last; the store knows it for an hour as well."""
 
@@ -34,8 +33,10 @@ class Spending:
 
     def said(self, job: ClaimedJob, budget: str, tokens: int) -> Said:
         """What a run says, and what it took or said before. Raises InvalidOption."""
-        if type(tokens) is not int or not 0 <= tokens <= MOST:
-            raise InvalidOption(f"spent: {tokens!r} is not a whole number of tokens from 0 to {MOST:,}")
+        if type(tokens) is not int or not 0 <= tokens <= MOST_TOKENS:
+            raise InvalidOption(
+                f"spent: {tokens!r} is not a whole number of tokens from 0 to {MOST_TOKENS:,}"
+            )
         need = next((each for each in self._needs.get(job.task, ()) if each.budget == budget), None)
         if need is None:
             raise InvalidOption(

@@ -32,6 +32,8 @@ ONE = [
     ("'t'", "run_at => '1969-12-31'", "WL005"), ("'t'", "run_at => 'infinity'", "WL005"),
     ("'t'", "delay => '-1 s'", "WL005"), ("'t'", "delay => '101 years'", "WL005"),
     ("'t'", "timeout => '0 s'", "WL005"), ("'t'", "on_conflict => 'merge'", "WL005"),
+    ("'t'", "trace => ''", "WL005"), ("'t'", "trace => repeat('é', 256)", "WL005"),
+    ("'t'", "fair_key => ''", "WL005"), ("'t'", "ordering_key => repeat('x', 256)", "WL005"),
     ("'t'", "headers => '[1]'", "WL005"), ("'t'", "headers => '{\"a\": 1}'", "WL005"),
     ("'t'", "headers => '{\"a\": \"\\u0000\"}'", "22P05"), ("'t'", "tags => ARRAY['a', NULL]", "WL005"),
 ]  # fmt: skip
@@ -102,6 +104,15 @@ async def test_an_option_of_the_wrong_type_is_refused_with_what_to_write(base: B
             json.dumps({field.kept: {"a": [1]}}),
         )
     assert getattr(refused.value, "hint", None) == f"Write {field.allowed}."
+
+
+@pytest.mark.parametrize("key", ["unique_key", "idempotency_key"])
+async def test_a_key_is_as_long_as_python_lets_it_be(base: Base, key: str) -> None:
+    """[E4] 255 characters, whatever their bytes."""
+    for text in ("", "é" * 256):
+        with pytest.raises(asyncpg.PostgresError, match="a text of 1 to 255 characters"):
+            await base.look.enqueue(**{key: text})
+    assert await base.look.enqueue(**{key: "é" * 255})
 
 
 async def test_enqueue_takes_every_option_of_a_job(base: Base) -> None:

@@ -6,17 +6,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from windlass.store.fields import SUBJECTS, Field, Unit, fields_of
+from windlass.store.fields import MAX_KEY, SUBJECTS, Field, Unit, fields_of
 from windlass.store.records import CARRIED
 
 _MARK: Final = "/* rules of windlass.store.fields */"
 _OPTIONS_MARK: Final = "/* rules of the options of a job */"
 _TYPES: Final = {bool: "boolean", int: "number", float: "number", str: "string"}
 
+_WRONG_TEXT: Final = "TYPE NOT IN ('string', 'null') OR char_length(TEXT) NOT BETWEEN 1 AND MOST"
 _WRONG: Final[Mapping[Unit, str]] = {
     "time": "TYPE NOT IN ('number', 'null') OR TEXT::numeric NOT BETWEEN LEAST AND MOST",
-    "key": "TYPE NOT IN ('string', 'null') OR octet_length(TEXT) > 4 * MOST",
-    "text": "TYPE NOT IN ('string', 'null')",
+    "key": _WRONG_TEXT,
+    "text": _WRONG_TEXT,
     "choice": "TYPE <> 'string' OR TEXT NOT IN (CHOICES)",
     "ids": "TYPE <> 'array' OR o @? 'strict $.NAME[*] ? "
     '(@.type() != "number" || @ < 1 || @ > 9223372036854775807 || @.floor() != @)\'',
@@ -25,8 +26,8 @@ _WRONG: Final[Mapping[Unit, str]] = {
     "headers": "TYPE <> 'object' OR o @? 'strict $.NAME.* ? (@.type() != \"string\")'",
 }
 _WRONG_NUMBER: Final = "TYPE <> 'number' OR TEXT !~ '^[1-9][0-9]{0,DIGITS}$' OR TEXT::bigint > MOST"
-"""When no worker could read an option of a unit, or of one that counts. How many there may be of a list, and
-how long its texts, is left to those who make it."""
+"""When an option of a unit is refused, or one that counts. How many there may be of a list, and how long its
+texts, is left to those who make it."""
 
 
 def with_rules(functions: str) -> str:
@@ -40,8 +41,10 @@ def with_rules(functions: str) -> str:
 def _rule(what: str, field: Field) -> str:
     name, type = field.name, _TYPES[field.kind]
     nullable, whole, zero = (str(each).lower() for each in (field.optional, field.kind is int, field.zero))
-    most = "NULL" if field.most is None else field.most
-    return f"('{what}', '{name}', '{type}', {nullable}, {whole}, {zero}, {most}, '{field.allowed}')"
+    most = field.most or (MAX_KEY if field.kind is str else "NULL")
+    choices = f"'{{{','.join(field.choices)}}}'::text[]" if field.choices else "NULL"
+    bounds = f"{nullable}, {whole}, {zero}, {most}, {choices}"
+    return f"('{what}', '{name}', '{type}', {bounds}, '{field.allowed}')"
 
 
 def _wrong(field: Field) -> str:

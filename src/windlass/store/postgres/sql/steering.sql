@@ -293,7 +293,7 @@ DECLARE
     v_known text;
 BEGIN
     PERFORM windlass.check_name(p_what, p_name);
-    WITH rule (what, name, type, nullable, whole, zero, most, allowed) AS (
+    WITH rule (what, name, type, nullable, whole, zero, most, choices, allowed) AS (
         VALUES /* rules of windlass.store.fields */
     )
     SELECT (SELECT c.key
@@ -301,7 +301,9 @@ BEGIN
              WHERE CASE WHEN r.name IS NULL THEN true
                         WHEN jsonb_typeof(c.value) = 'null' THEN NOT r.nullable
                         WHEN jsonb_typeof(c.value) <> r.type THEN true
-                        WHEN r.type <> 'number' THEN false
+                        WHEN r.type = 'boolean' THEN false
+                        WHEN r.choices IS NOT NULL THEN c.value #>> '{}' <> ALL (r.choices)
+                        WHEN r.type = 'string' THEN length(c.value #>> '{}') NOT BETWEEN 1 AND r.most
                         WHEN c.value::numeric < 0 OR c.value::numeric = 0 AND NOT r.zero THEN true
                         WHEN c.value::numeric > r.most THEN true
                         ELSE r.whole AND c.value::numeric % 1 <> 0 END

@@ -1,8 +1,9 @@
 """Telling other processes that something was committed: an empty datagram to the socket of each that waits.
 
-The sockets are files in the folder `<file>-wake` beside the database. They are reached through an open
+The sockets are in a folder beside the database (see `wake_folder`). They are reached through an open
 descriptor of that folder, since the path of a socket may have 107 bytes only. Nothing depends on them: where
-there is no /proc, a file system has no sockets or a datagram does not arrive, polling finds out (see `wake`).
+there is no /proc, a file system has no sockets, the folder is not trusted or a datagram does not arrive,
+polling finds out (see `wake`).
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
-OPEN_FILES: Final = "/proc/self/fd"
+from windlass.store.sqlite.connections.wake_folder import OPEN_FILES, NotTrusted, WakeFolder, is_socket
+
 TRIES: Final = 5
 
 
@@ -26,7 +28,7 @@ class Datagrams:
 
     def __init__(self, path: str, heard: Callable[[], None]) -> None:
         """`heard` is called in an event loop that listens, for every datagram or several."""
-        self._folder = os.path.realpath(path) + "-wake"
+        self._folder = WakeFolder(path)
         self._heard = heard
         self._lock = threading.Lock()
         self._own = _Own(self._folder)
@@ -63,7 +65,7 @@ class Datagrams:
     def send(self) -> None:
         """Wake the others. Called by any thread."""
         try:
-            changed = os.stat(self._folder).st_mtime_ns
+            changed = os.lstat(self._folder.path).st_ctime_ns  # also of a change of its rights
         except OSError:
             return  # nobody waits
         with self._lock:
@@ -86,7 +88,7 @@ class Datagrams:
 class _Own:
     """The socket by which others reach this process."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: WakeFolder) -> None:
         self.socket: socket.socket | None = None
         self.name = ""
         self.failed = False
@@ -101,14 +103,18 @@ class _Own:
             made = _new_socket()
             try:
                 name = f"{os.getpid()}-{secrets.token_hex(3)}"
-                os.makedirs(self._folder, exist_ok=True)
-                folder = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
+                self._folder.make()
+                folder = self._folder.open()
                 try:
                     made.bind(f"{OPEN_FILES}/{folder}/{name}")
+                    self._folder.share_socket(folder, name)
                 finally:
                     os.close(folder)
             except FileNotFoundError:
                 made.close()
+            except NotTrusted:
+                made.close()
+                return None  # until somebody has removed it
             except OSError:
                 made.close()
                 self.failed = True
@@ -124,10 +130,7 @@ class _Own:
         if opened is None:
             return
         if self._pid == os.getpid():  # in a fork the name is its parent's
-            with contextlib.suppress(OSError):
-                os.unlink(os.path.join(self._folder, self.name))
-            with contextlib.suppress(OSError):  # others may be there
-                os.rmdir(self._folder)
+            self._folder.remove(self.name)
         self.name = ""
         left = len(loops)
 
@@ -150,7 +153,7 @@ class _Own:
 class _Others:
     """The sockets of the other processes, as they were when the folder last changed."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: WakeFolder) -> None:
         self._folder = folder
         self._opened: int | None = None
         self._changed = -1
@@ -176,8 +179,8 @@ class _Others:
     def _look(self, changed: int) -> bool:
         self.close()
         try:
-            self._opened = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
-            self._names = os.listdir(self._opened)
+            self._opened = folder = self._folder.open()
+            self._names = [name for name in os.listdir(folder) if is_socket(name, folder)]
         except OSError:
             return False
         self._sender = _new_socket()
@@ -186,11 +189,13 @@ class _Others:
 
     def _send_to(self, name: str) -> None:
         assert self._sender is not None
+        assert self._opened is not None
         try:
             self._sender.sendto(b"", f"{OPEN_FILES}/{self._opened}/{name}")
-        except ConnectionRefusedError:  # its process has died
-            with contextlib.suppress(OSError):
-                os.unlink(name, dir_fd=self._opened)
+        except ConnectionRefusedError:  # its process has died, or it is no socket any more
+            if is_socket(name, self._opened):
+                with contextlib.suppress(OSError):
+                    os.unlink(name, dir_fd=self._opened)
         except OSError:
             pass  # it is gone, not ours to wake, or has enough to read and so is awake
 

@@ -38,6 +38,8 @@ _SQL = Statements("budgets")
 _decode_runs = msgspec.json.Decoder(Runs).decode
 
 MAX_COUNTED: Final = 10_000
+_GROWTH: Final = frozenset({"rate", "burst"})
+_OF_BUCKET: Final = _GROWTH | {"cap", "cap_per", "cap_zone"}
 
 
 def budgets(connection: apsw.Connection, now: float) -> list[BudgetRecord]:
@@ -60,18 +62,16 @@ def set_budget(tx: Transaction, name: str, changes: Mapping[str, Any]) -> Budget
         return _seen(tx, _add(tx, new(name, changes)))
     settings = changed(known.settings, changes)
     breaker = changed_breaker(known.breaker, settings)
-    if _of_bucket(settings) != _of_bucket(known.settings):
+    if changes.keys() & _OF_BUCKET:
         for key in tx.budgets.keys(known):
-            bucket = tx.budgets.bucket(known, key).changed(settings.rate, settings.burst, tx.now)
+            bucket = tx.budgets.bucket(known, key)
+            if changes.keys() & _GROWTH:
+                bucket = bucket.changed(settings.rate, settings.burst, tx.now)
             bucket = bucket.capped(settings.cap, settings.cap_per, settings.cap_zone)
             tx.budgets.keep_bucket(known, key, bucket)
     budget = replace(known, settings=settings, breaker=breaker)
     tx.budgets.keep(budget)
     return _seen(tx, budget)
-
-
-def _of_bucket(settings: NewBudget) -> tuple[object, ...]:
-    return settings.rate, settings.burst, settings.cap, settings.cap_per, settings.cap_zone
 
 
 def usage(connection: apsw.Connection, now: float, budget: str, limit: int = 100) -> list[Usage]:

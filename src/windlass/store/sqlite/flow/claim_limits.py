@@ -12,11 +12,10 @@ import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-import msgspec
-
 from windlass.core.flow.bucket import Bucket
 from windlass.core.flow.gates import Gate, budget_gate
 from windlass.core.ids import SEQ_BITS
+from windlass.core.read_errors import READ_ERRORS
 from windlass.store.budgets import bucket_key, tokens_of
 from windlass.store.records import Claim, ClaimedJob, Need, Needs
 from windlass.store.sqlite import transitions
@@ -173,7 +172,7 @@ def _keyed(needs: Iterable[Need]) -> dict[tuple[str, int | None], Need]:
 def _key(job: ClaimedJob, need: Need) -> str:
     try:
         return bucket_key(job.payload, need)
-    except msgspec.MsgspecError:
+    except READ_ERRORS:
         return ""  # the run will tell what is wrong with its arguments
 
 

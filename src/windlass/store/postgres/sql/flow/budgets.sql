@@ -53,7 +53,8 @@ BEGIN
     RETURN true;
 END $$;
 
--- Changes a budget's settings: tokens accrued so far were accrued at the old rate [F1].
+-- Changes a budget's settings: tokens accrued so far were accrued at the old rate, and a new rate or burst
+-- forgives a debt [F1].
 -- Callers: set_budget, set_rate. May call: worker.
 -- Lock: that of budget_lock, then the rows of its buckets by key, then its own: whoever holds a bucket's row
 -- sees either all of the old or all of the new. The same as Bucket.changed in windlass.core.
@@ -73,6 +74,7 @@ BEGIN
     -- While blocks are out, a smaller burst counts with them, and nothing is accrued.
     UPDATE windlass.bucket k SET (tokens, at, paused_until, leased_until, drains, used, used_until) =
            (SELECT least(CASE WHEN v_now < r.leased_until THEN r.tokens - greatest(0, b.burst - v_burst)
+                              WHEN p_changes ?| '{rate,burst}' THEN greatest(0, r.tokens)
                               ELSE r.tokens END, v_burst),
                    CASE WHEN v_now < r.leased_until THEN greatest(r.at, r.leased_until) ELSE r.at END,
                    r.paused_until, r.leased_until, r.drains,

@@ -209,18 +209,18 @@ BEGIN
             HINT = 'Take at least 1 and at most its burst, or raise its burst.';
     END IF;
     granted := position(':' IN p_budget) = 0
-               AND windlass.bucket_take(p_budget, left(p_key, 255), p_n, true) = p_n;
+               AND windlass.bucket_take(p_budget, left(coalesce(p_key, ''), 255), p_n, true) = p_n;
     IF NOT granted THEN
         -- Claims that have booked tokens would always come first: they book none until this caller has asked
         -- again, as in Bucket.refused in windlass.core.
         UPDATE windlass.bucket x SET whole_until = greatest(x.whole_until, t.now + b.burst / b.rate + 0.2)
           FROM windlass.budget b, windlass.unix_time() AS t (now)
-         WHERE b.name = p_budget AND x.budget = b.name AND x.key = left(p_key, 255) AND b.rate > 0
-           AND (windlass.bucket_at(b, x, t.now)).tokens < 0;
+         WHERE b.name = p_budget AND x.budget = b.name AND x.key = left(coalesce(p_key, ''), 255)
+           AND b.rate > 0 AND (windlass.bucket_at(b, x, t.now)).tokens < 0;
     END IF;
     -- A budget that nobody has declared yet may be declared at any moment.
     wait := CASE WHEN granted THEN 0 WHEN EXISTS (SELECT FROM windlass.budget b WHERE b.name = p_budget)
-                 THEN windlass.bucket_wait(p_budget, left(p_key, 255), p_n) ELSE 5 END;
+                 THEN windlass.bucket_wait(p_budget, left(coalesce(p_key, ''), 255), p_n) ELSE 5 END;
 END $$;
 
 -- Takes tokens for callers of one process in their order, of each all or none, after p_rest tokens of a
@@ -232,8 +232,8 @@ END $$;
 -- windlass.core.
 CREATE OR REPLACE FUNCTION windlass.lease_tokens(
     p_budget text, p_key text, p_needs int[], p_extra int, p_rest int, p_leased_at float8,
-    p_now float8 DEFAULT NULL, OUT served boolean[], OUT block int, OUT now float8, OUT rate float8,
-    OUT burst float8, OUT tokens float8, OUT at float8, OUT paused_until float8, OUT leased_until float8)
+    OUT served boolean[], OUT block int, OUT now float8, OUT rate float8, OUT burst float8,
+    OUT tokens float8, OUT at float8, OUT paused_until float8, OUT leased_until float8)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
@@ -243,17 +243,18 @@ DECLARE
     v_most int;
     v_some boolean := p_rest > 0;
 BEGIN
-    IF p_needs IS NULL OR 1 > ANY (p_needs) THEN
+    p_needs := ARRAY(SELECT n FROM unnest(p_needs) AS n);  -- counted from 1, whatever the caller's was
+    IF 1 > ANY (p_needs) OR array_position(p_needs, NULL) IS NOT NULL THEN
         RAISE EXCEPTION 'tokens of budget % cannot be taken', p_budget USING ERRCODE = 'WL005',
             HINT = 'Ask for 1 or more for each caller.';
     END IF;
     served := array_fill(false, ARRAY[cardinality(p_needs)]);
     block := 0;
-    k := windlass.bucket_lock(CASE WHEN position(':' IN p_budget) = 0 THEN p_budget END, left(p_key, 255),
-                             p_now);
+    k := windlass.bucket_lock(CASE WHEN position(':' IN p_budget) = 0 THEN p_budget END,
+                              left(coalesce(p_key, ''), 255));
     -- Read after the lock: set_budget holds all bucket rows until its new rate is visible.
     SELECT * INTO b FROM windlass.budget x WHERE x.name = k.budget;
-    now := windlass.unix_time(p_now);
+    now := windlass.unix_time();
     IF NOT FOUND THEN
         RETURN;
     END IF;
@@ -337,7 +338,7 @@ CREATE OR REPLACE FUNCTION windlass.give_tokens(
     p_budget text, p_n int, p_key text DEFAULT '', p_age float8 DEFAULT 0)
 RETURNS void
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
-    SELECT windlass.bucket_give(p_budget, left(p_key, 255), p_n, NULL, p_age)
+    SELECT windlass.bucket_give(p_budget, left(coalesce(p_key, ''), 255), p_n, NULL, p_age)
      WHERE position(':' IN p_budget) = 0 AND p_n > 0
 $$;
 
@@ -587,14 +588,20 @@ END $$;
 
 -- ==== Settling ====
 
--- Corrects a bucket by what was really used: p_more than was taken p_age seconds ago by hand, or less [F1].
+-- Corrects a bucket by what was really used: p_more than was taken p_age seconds ago by hand, or less, up to
+-- a thousand million [F1].
 -- Callers: users, the store. May call: worker, producer. Lock: the bucket's row.
 CREATE OR REPLACE FUNCTION windlass.settle_tokens(
     p_budget text, p_more bigint, p_key text DEFAULT '', p_age float8 DEFAULT 0) RETURNS void
-LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
-    SELECT windlass.bucket_settle(p_budget, left(p_key, 255), p_more, p_age)
-     WHERE position(':' IN p_budget) = 0 AND p_more <> 0
-$$;
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+BEGIN
+    IF p_more NOT BETWEEN -1000000000 AND 1000000000 THEN
+        RAISE EXCEPTION 'budget % cannot be settled by % tokens', p_budget, p_more USING ERRCODE = 'WL005',
+            HINT = 'Say by how many more or fewer than were taken, 1,000,000,000 at most.';
+    ELSIF position(':' IN p_budget) = 0 AND p_more <> 0 THEN
+        PERFORM windlass.bucket_settle(p_budget, left(coalesce(p_key, ''), 255), p_more, p_age);
+    END IF;
+END $$;
 
 -- A run says how many tokens of a budget it really used, all in all, fenced by worker and claim [F1] [C5].
 -- p_before: what it took with its claim, or said last. False: the claim is not the worker's, or the job has
@@ -629,9 +636,9 @@ BEGIN
     RETURN true;
 END $$;
 
--- Corrects a bucket by p_more tokens than were taken. They may leave a debt. Less than was taken comes back
--- in full, but for what was taken before a drain. The same as Bucket.settled in windlass.core. Callers:
--- settle_tokens, spend_tokens. May call: worker. Lock: the bucket's row until the transaction ends.
+-- Corrects a bucket by p_more tokens than were taken. They may leave a debt, which lasts a day at most or is
+-- no more than the burst. Less than was taken comes back in full, but for what was taken before a drain. The
+-- same as Bucket.settled in windlass.core. Callers: settle_tokens, spend_tokens. May call: worker. Lock: the bucket's row until the transaction ends.
 CREATE OR REPLACE FUNCTION windlass.bucket_settle(
     p_budget text, p_key text, p_more bigint, p_age float8, p_now float8 DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
@@ -650,7 +657,7 @@ BEGIN
     k := windlass.bucket_at(b, k, v_now);
     IF p_more >= 0 THEN
         k.used := k.used + p_more;
-        k.tokens := k.tokens - p_more;
+        k.tokens := greatest(k.tokens - p_more, least(k.tokens, -greatest(b.burst, b.rate * 86400)));
     ELSE
         k.used := windlass.bucket_used_but(b, k, -p_more, v_now, greatest(0, p_age));
         IF v_now - greatest(0, p_age) >= k.paused_until THEN

@@ -247,7 +247,7 @@ SET jit = off AS $$
        SET refused = q.refused + CASE WHEN p_shed THEN 0 ELSE p_n END,
                                            shed = q.shed + CASE WHEN p_shed THEN p_n ELSE 0 END,
            pressure = CASE WHEN p_shed OR q.max_depth IS NULL THEN q.pressure ELSE 'full' END
-     WHERE q.name = p_queue
+     WHERE q.name = p_queue AND p_n > 0 AND p_shed IS NOT NULL
 $$;
 
 -- Notes how long the store took to answer, as the coordinator measured it: shed_latency uses it for 30 s
@@ -343,12 +343,13 @@ END $$;
 -- Notes the pressure that an enqueue has seen on a queue, in a transaction of its own, unless it was changed
 -- since: that a queue became full, or emptied, must not be lost between two promotes [F4]. Callers: the
 -- store, after an enqueue that saw a change. May call: worker, producer. Lock: the queue's row, without
--- waiting: if it is locked, promote does it.
+-- waiting: if it is locked, promote does it. A constraint that is broken would show the row to a producer, so
+-- an unknown pressure changes nothing.
 CREATE OR REPLACE FUNCTION windlass.change_pressure(p_queue text, p_was text, p_is text) RETURNS void
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
     UPDATE windlass.queue q SET pressure = p_is
      WHERE q.name = (SELECT x.name FROM windlass.queue x WHERE x.name = p_queue FOR NO KEY UPDATE SKIP LOCKED)
-       AND q.pressure = p_was AND q.max_depth IS NOT NULL
+       AND q.pressure = p_was AND p_is IN ('none', 'soft', 'full') AND q.max_depth IS NOT NULL
 $$;
 
 -- The flow control of a queue: {"pressure": ...} as of its present depth [F4], and {"rate": ..., "why": ...}

@@ -1,0 +1,10 @@
+"""What reading JSON may raise that others have written."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+READ_ERRORS: Final = (msgspec.MsgspecError, UnicodeError, RecursionError)
+"""A text that is malformed or of another shape, is no Unicode, or is nested more deeply than can be read."""
