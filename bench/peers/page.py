@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Set
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from bench.peers import left_out
 from bench.peers.findings import (
@@ -21,6 +21,9 @@ from bench.peers.findings import (
 from bench.peers.losses import losses
 from bench.peers.plan import FULL
 from bench.peers.plots import draw
+
+HEADS: Final = {"lost": "not run in time"}
+"""Heads of columns that do not speak for themselves."""
 
 
 def write_page(folder: Path, found: dict[str, Any]) -> None:
@@ -204,7 +207,8 @@ def _faults(found: dict[str, Any]) -> Iterator[str]:
             continue
         yield f"### {title}: the ledger"
         yield ""
-        yield "| | " + " | ".join(key.removesuffix("_s").replace("_", " ") for key in keys) + " |"
+        heads = (HEADS.get(key, key.removesuffix("_s").replace("_", " ")) for key in keys)
+        yield f"| | {' | '.join(heads)} |"
         yield "|---|" + "---:|" * len(keys)
         for name, kept in rounds.items():
             for taken in kept:
