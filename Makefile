@@ -1,7 +1,7 @@
 # Shorthands for people. Nothing depends on make: each target is one command of CONTRIBUTING.md.
 PYTHON ?= .venv/bin/python
 
-.PHONY: test lint verify postgres16 stock pythons soak bench bench-quick
+.PHONY: test lint verify postgres16 stock pythons soak bench bench-wide bench-quick
 
 test:           ## everything a commit must pass: lint, format, types, tests
 	$(PYTHON) -m tests
@@ -27,5 +27,8 @@ soak:           ## long runs under load and faults
 bench:          ## Windlass beside its peers, two hours at most: bench/results/<date>; more: python -m bench --help
 	$(PYTHON) -m bench
 
-bench-quick:    ## the same as a look, fifteen minutes at most
-	$(PYTHON) -m bench --quick
+bench-wide:     ## the same, once and shorter, 25 minutes
+	$(PYTHON) -m bench --plan wide
+
+bench-quick:    ## a look at the peers on PostgreSQL, fifteen minutes
+	$(PYTHON) -m bench --plan quick

@@ -5,10 +5,8 @@ from __future__ import annotations
 import datetime
 import json
 import signal
-import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
 
 import click
 
@@ -17,12 +15,16 @@ from bench.options import check_server, server_option
 from bench.servers import ROOT
 from windlass.cli import Commands
 
-LIMIT: Final = {"full": 115 * 60.0, "quick": 14 * 60.0}
-"""Seconds after which nothing new is begun."""
-
 
 @click.group(cls=Commands, invoke_without_command=True)
-@click.option("--quick", is_flag=True, help="A look: smaller, fewer rounds, fifteen minutes at most.")
+@click.option(
+    "--plan",
+    "name",
+    type=click.Choice(["full", "wide", "quick"]),
+    default="full",
+    show_default=True,
+    help="How much: two hours; every peer once, 25 minutes; a look at PostgreSQL, 15 minutes.",
+)
 @click.option("--peers", default="", help="Only these, by name, with commas; Windlass is always among them.")
 @click.option("--scenarios", default="", help="Only those whose names begin so, with commas.")
 @click.option("--rounds", type=click.IntRange(1), help="How often all that is short is repeated. [3; 1]")
@@ -34,7 +36,7 @@ LIMIT: Final = {"full": 115 * 60.0, "quick": 14 * 60.0}
 @click.pass_context
 def bench(
     context: click.Context,
-    quick: bool,
+    name: str,
     peers: str,
     scenarios: str,
     rounds: int | None,
@@ -51,13 +53,15 @@ def bench(
         return
     from bench.peers import run
     from bench.peers.page import write_page
-    from bench.peers.plan import FULL, QUICK
+    from bench.peers.plan import PLANS
+    from bench.peers.scenarios.catalog import scenarios as catalog
 
-    plan = QUICK if quick else FULL
-    limit = LIMIT[plan.name] * max(1.0, (rounds or 1) / plan.rounds)
-    plan = replace(plan, rounds=rounds or plan.rounds)
+    plan = PLANS[name]
+    if rounds:
+        minutes = plan.minutes * max(1, rounds // plan.rounds)
+        plan = replace(plan, rounds=rounds, minutes=minutes)
     only = [each for each in scenarios.split(",") if each]
-    known = [each.name for each in run.scenarios(plan)]
+    known = [each.name for each in catalog(plan)]
     if unknown := [each for each in only if not any(name.startswith(each) for name in known)]:
         raise click.BadParameter(f"no such scenario: {', '.join(unknown)}; known: {', '.join(known)}")
     try:
@@ -66,9 +70,9 @@ def bench(
         raise click.BadParameter(str(error)) from error
     check_server(server)
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
-    folder = out or ROOT / "bench" / "results" / (f"{today}-quick" if quick else today)
-    whole = run.Run(plan, folder, subjects, time.monotonic() + limit, server)
-    whole.go(only)
+    folder = out or ROOT / "bench" / "results" / (today if name == "full" else f"{today}-{name}")
+    whole = run.Run(plan, folder, subjects, only, server)
+    whole.go()
     write_page(folder, whole.found)
     click.echo(f"\n{folder / 'README.md'}")
 

@@ -1,7 +1,6 @@
 """The Pythons that Windlass supports, as far as they are installed here: a part of the tests on each of them.
 
     python -m tests.matrix              every one that is found
-    python -m tests.matrix --ends       the oldest and the newest
     python -m tests.matrix 3.12         these
 
 Found are those on PATH, pyenv's, and the one that runs this. Each gets a virtual environment under `.matrix/`
@@ -158,12 +157,10 @@ def main(arguments: Sequence[str]) -> int:
     found = list(find().values())
     asked = [each for each in arguments if not each.startswith("-")]
     unknown = [each for each in asked if not any(matches(version, each) for version, _ in found)]
-    if unknown or set(arguments) - {"--ends", *asked}:
+    if unknown or set(arguments) - {*asked}:
         say(f"not found: {' '.join(unknown or arguments)}; there are {', '.join(v for v, _ in found)}")
         return 2
     chosen = [each for each in found if not asked or any(matches(each[0], name) for name in asked)]
-    if "--ends" in arguments:
-        chosen = chosen[:1] + chosen[1:][-1:]
     rows = [run(version, python) for version, python in chosen]
     say("Pythons: tests that passed, by suite and store")
     for line in table(rows):

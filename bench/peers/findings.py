@@ -1,4 +1,4 @@
-"""What a run says: the figure of each peer, what Windlass was to reach, and where it loses."""
+"""What a run says: the figure of each peer, and what Windlass was to reach."""
 
 from __future__ import annotations
 
@@ -116,24 +116,6 @@ def figure(scenario: str, key: str) -> Figure:
     return next(each for each in FIGURES if (each.scenario, each.key) == (scenario, key))
 
 
-def losses(found: dict[str, Any]) -> Iterator[str]:
-    """Every figure in which a library beats Windlass, in words; libraries on PostgreSQL first."""
-    for store in (POSTGRESQL, None):
-        for each in FIGURES:
-            ours, other = value(found, each.scenario, each.key, OURS), best(found, each, store)
-            if (
-                ours is None
-                or other is None
-                or (store is None and found["peers"][other[0]]["store"] == POSTGRESQL)
-            ):
-                continue
-            name, theirs = other
-            if theirs > ours if each.more_is_better else theirs < ours:
-                peer = found["peers"][name]
-                message = f"{shown(theirs)} {each.unit} against {shown(ours)}"
-                yield f"**{each.title}**: {peer['title']} ({peer['store']}) does better, {message}."
-
-
 def aims(found: dict[str, Any]) -> Iterator[Aim]:
     """The aims of this benchmark, each with what was measured."""
     for scenario, key, least in (
@@ -179,15 +161,22 @@ def _no_worse(found: dict[str, Any], each: Figure) -> Aim:
 
 
 def _lost(found: dict[str, Any]) -> Aim:
-    keys = (("killed_child", "not_ended"), ("killed_host", "not_ended"), ("restarted", "lost"))
-    counts = [value(found, scenario, key, OURS) for scenario, key in keys]
-    known = [int(each) for each in counts if each is not None]
-    message = f"{sum(known)} in {len(known)} trials" if known else "not measured"
+    """Count in the scenarios that were measured, and name those that were not."""
+    keys = (
+        ("killed_child", "not_ended", "killed child"),
+        ("killed_host", "not_ended", "killed host"),
+        ("restarted", "lost", "PostgreSQL restarted"),
+    )
+    counts = {title: value(found, scenario, key, OURS) for scenario, key, title in keys}
+    known = {title: int(count) for title, count in counts.items() if count is not None}
+    missing = [title for title in counts if title not in known]
+    message = f"{sum(known.values())} in {len(known)} trials" if known else ""
+    message += f"{'; ' * bool(known)}{', '.join(missing)}: not measured" if missing else ""
     return Aim(
-        "Jobs lost, or not back within the wait: killed child, killed host, PostgreSQL restarted",
+        f"Jobs lost, or not back within the wait: {', '.join(known or counts)}",
         message,
         "0",
-        sum(known) == 0 if known else None,
+        sum(known.values()) == 0 if known else None,
     )
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+from bench.peers import left_out
 from bench.peers.findings import (
     BEFORE,
     FIGURES,
@@ -13,21 +14,29 @@ from bench.peers.findings import (
     aims,
     changes,
     claim_times,
-    losses,
     series,
     shown,
     value,
 )
+from bench.peers.losses import losses
+from bench.peers.plan import FULL
 from bench.peers.plots import draw
+
+HEADS: Final = {"lost": "not run in time"}
+"""Heads of columns that do not speak for themselves."""
 
 
 def write_page(folder: Path, found: dict[str, Any]) -> None:
     """Draw the plots and write README.md into the folder of the run."""
-    pictures = dict(draw(folder, found))
-    (folder / "README.md").write_text("\n".join(_lines(found, pictures)) + "\n", "utf-8")
+    (folder / "README.md").write_text(text(found, {name for name, _ in draw(folder, found)}), "utf-8")
 
 
-def _lines(found: dict[str, Any], pictures: dict[str, str]) -> Iterator[str]:
+def text(found: dict[str, Any], pictures: Set[str]) -> str:
+    """Return the page of a run whose folder has these pictures."""
+    return "\n".join(_lines(found, pictures)) + "\n"
+
+
+def _lines(found: dict[str, Any], pictures: Set[str]) -> Iterator[str]:
     plan, machine = found["plan"], found["machine"]
     minutes = found.get("seconds", 0) / 60
     yield f"# Windlass and its peers, {found['measured_at'][:10]} ({plan['name']} run)"
@@ -42,6 +51,13 @@ def _lines(found: dict[str, Any], pictures: dict[str, str]) -> Iterator[str]:
         "ratios more than rates, and differences under a third not at all."
     )
     yield ""
+    if plan["name"] != FULL.name:
+        yield (
+            f"**This is a smaller run than the full one** (the {plan['name']} plan): shorter measurements, "
+            f"{plan['rounds']} of {FULL.rounds} rounds, and less of it. [What was left "
+            "out](#what-was-left-out) stands below."
+        )
+        yield ""
     if "overview.png" in pictures:
         yield "![at a glance](overview.png)"
         yield ""
@@ -54,9 +70,12 @@ def _lines(found: dict[str, Any], pictures: dict[str, str]) -> Iterator[str]:
     yield ""
     yield "## Where Windlass loses"
     yield ""
+    yield "Each figure of this run that something does better in, be it no library or by less than the noise."
+    yield ""
     lost = list(losses(found))
     yield from (f"- {each}" for each in lost) if lost else ["In none of the figures of this run."]
     yield ""
+    yield from _left_out(found)
     yield from _changes(found)
     yield "## Every figure"
     yield ""
@@ -73,6 +92,15 @@ def _lines(found: dict[str, Any], pictures: dict[str, str]) -> Iterator[str]:
             yield ""
     yield from _faults(found)
     yield from _conditions(found)
+
+
+def _left_out(found: dict[str, Any]) -> Iterator[str]:
+    yield "## What was left out"
+    yield ""
+    yield "Beside a full run with every peer:"
+    yield ""
+    yield from (f"- {each}" for each in list(left_out.lines(found)) or ["nothing"])
+    yield ""
 
 
 def _changes(found: dict[str, Any]) -> Iterator[str]:
@@ -116,7 +144,9 @@ def _table(found: dict[str, Any], each: Figure) -> Iterator[str]:
         if median is not None:
             spread = f"{shown(min(values))} – {shown(max(values))}" if len(values) > 1 else ""
             rows.append((median, f"| {peer['title']} | {peer['store']} | {shown(median)} | {spread} |"))
-        elif rounds:
+        elif rounds and (
+            "failed" in rounds[-1] or each.key in rounds[-1]
+        ):  # else its store has no such figure
             message = "did not within the time" if "failed" not in rounds[-1] else "failed"
             rows.append(
                 (
@@ -177,7 +207,8 @@ def _faults(found: dict[str, Any]) -> Iterator[str]:
             continue
         yield f"### {title}: the ledger"
         yield ""
-        yield "| | " + " | ".join(key.removesuffix("_s").replace("_", " ") for key in keys) + " |"
+        heads = (HEADS.get(key, key.removesuffix("_s").replace("_", " ")) for key in keys)
+        yield f"| | {' | '.join(heads)} |"
         yield "|---|" + "---:|" * len(keys)
         for name, kept in rounds.items():
             for taken in kept:

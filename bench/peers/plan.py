@@ -1,4 +1,4 @@
-"""How much is measured: sizes and repetitions of a full run (two hours) and of a quick one (15 minutes)."""
+"""How much is measured: sizes, repetitions and minutes of each plan."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ class Plan:
     """Seconds are aims for the sizes; a peer slower than guessed is cut off after four times as long."""
 
     name: str
+    minutes: int
+    """Nothing new is begun after so many."""
     rounds: int
     """How often enqueue, drain and pick-up are repeated."""
     drain: float
@@ -40,6 +42,7 @@ class Plan:
 
 FULL: Final = Plan(
     name="full",
+    minutes=115,
     rounds=3,
     drain=5,
     enqueue=3,
@@ -59,8 +62,33 @@ FULL: Final = Plan(
     crowd=9,
     crowd_rounds=2,
 )
+WIDE: Final = Plan(
+    name="wide",
+    minutes=24,
+    rounds=1,
+    drain=1.5,
+    enqueue=1,
+    pick_up=3,
+    sustained=4,
+    pinned=9,
+    long_rounds=1,
+    long_job=3,
+    recovery=38,
+    restarted=6,
+    idle=3,
+    idlers=(1,),
+    backlogs=(10_000,),
+    own_backlogs=(1_000, 100_000, 1_000_000),
+    crowds=(4,),
+    own_crowds=(1, 4, 16),
+    crowd=4,
+    crowd_rounds=1,
+)
+"""Every peer in nearly all that the full plan has, once, and shorter."""
+
 QUICK: Final = Plan(
     name="quick",
+    minutes=14,
     rounds=1,
     drain=3,
     enqueue=2,
@@ -81,3 +109,4 @@ QUICK: Final = Plan(
     crowd_rounds=1,
     others=False,
 )
+PLANS: Final = {each.name: each for each in (FULL, WIDE, QUICK)}

@@ -28,14 +28,15 @@ class PeerFailed(Exception):
 
 
 class Program:
-    """One peer on one fresh store."""
+    """One peer on one fresh store, and the kind of jobs that it is given there."""
 
-    def __init__(self, subject: Subject, place: Place, **environment: str) -> None:
+    def __init__(self, subject: Subject, place: Place, kind: str = "noop", **environment: str) -> None:
         self.subject = subject
         self.place = place
+        self.kind = kind
         path = os.pathsep.join((str(subject.folder), str(HERE / "kit")))
         self._environment = {**os.environ, **place.environment, "PYTHONPATH": path}
-        self._environment |= {"BENCH_SUBJECT": subject.name, **environment}
+        self._environment |= {"BENCH_SUBJECT": subject.name, "BENCH_KIND": kind, **environment}
         self._command = [str(interpreter(subject)), str(subject.folder / "peer.py")]
         self._log = place.ledger / "log"
 
@@ -79,10 +80,10 @@ class Program:
         """The last words of the programs, for an error."""
         return self._log.read_text("utf-8", "replace")[-1500:] if self._log.exists() else ""
 
-    def fill(self, jobs: int, kind: str = "noop", first: int = 0) -> dict[str, Any]:
-        """Enqueue so many by the fastest way this peer has."""
+    def fill(self, jobs: int) -> dict[str, Any]:
+        """Enqueue jobs by the fastest way this peer has."""
         way = ["--bulk"] if self.describe()["bulk"] else ["--clients", "16"]
-        return self.tell("enqueue", "--count", jobs, "--first", first, "--kind", kind, *way)
+        return self.tell("enqueue", "--count", jobs, "--kind", self.kind, *way)
 
     def left(self) -> int | None:
         """Jobs not finished, as the peer counts them; None where it cannot say within a moment: to count

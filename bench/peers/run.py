@@ -3,126 +3,42 @@
 from __future__ import annotations
 
 import datetime
-import functools
 import json
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
 from bench.machine import machine
+from bench.peers.left_out import reasons
 from bench.peers.plan import Plan
 from bench.peers.program import Program
-from bench.peers.scenarios import (
-    backlog,
-    drain,
-    durable,
-    enqueue,
-    idle,
-    killed,
-    pick_up,
-    restarted,
-    sustained,
-)
-from bench.peers.subjects import KINDS, SUBJECTS, Subject, before
+from bench.peers.scenarios.catalog import Scenario, scenarios
+from bench.peers.subjects import SUBJECTS, Subject, before
 from bench.peers.venvs import interpreter
-from bench.servers import POSTGRESQL, REDIS, ROOT, Servers, started
+from bench.servers import REDIS, ROOT, Servers, started
 
-Measure = Callable[[Servers, Subject, Plan], dict[str, Any]]
 WAITERS: Final = 7
 """How many peers wait for their killed workers at the same time; see `bench.peers.scenarios.killed`."""
-
-
-@dataclass(frozen=True)
-class Scenario:
-    """One thing that is measured, of whom, how often."""
-
-    name: str
-    measure: Measure
-    rounds: int
-    of: Callable[[Subject], bool]
-    together: bool = False
-    restarts: bool = False
-
-    def takes(self, subject: Subject) -> bool:
-        """Whether this one is measured."""
-        return self.of(subject) and (not subject.only or self.name in subject.only)
-
-
-def scenarios(plan: Plan) -> Iterator[Scenario]:
-    """Everything, in the order in which it is measured; what may have to be left out comes last."""
-
-    def anybody(subject: Subject) -> bool:
-        return True
-
-    def worker(subject: Subject) -> bool:
-        return subject.works
-
-    def some(subject: Subject) -> bool:
-        return plan.others or subject.store == POSTGRESQL
-
-    def most(subject: Subject) -> bool:
-        return subject.works and some(subject)
-
-    def on_postgresql(subject: Subject) -> bool:
-        return subject.works and subject.store == POSTGRESQL
-
-    def keyed(kind: str, subject: Subject) -> bool:
-        return kind in subject.keyed
-
-    def durably(subject: Subject) -> bool:
-        return subject.steps > 0 and some(subject)
-
-    def windlass(subject: Subject) -> bool:
-        return subject.name == "windlass"
-
-    yield Scenario("single", enqueue.single, plan.rounds, some)
-    yield Scenario("bulk", enqueue.bulk, plan.rounds, anybody)
-    yield Scenario("drain_one", drain.one, plan.rounds, worker)
-    yield Scenario("drain_two", drain.two, plan.rounds, most)
-    for kind in KINDS:
-        measure = functools.partial(drain.keyed, kind=kind)
-        yield Scenario(kind, measure, plan.rounds, functools.partial(keyed, kind))
-    for kind in durable.STEPS:
-        measure = functools.partial(durable.workflows, kind=kind)
-        yield Scenario(f"durable_{kind}", measure, plan.rounds, durably)
-    yield Scenario("durable_signals", durable.signals, plan.rounds, durably)
-    yield Scenario("pick_up", pick_up.latency, plan.rounds, most)
-    yield Scenario("sustained", sustained.free, plan.long_rounds, most)
-    yield Scenario("pinned", sustained.pinned, plan.long_rounds, on_postgresql)
-    yield Scenario("killed_child", killed.child, 1, most, together=True)
-    yield Scenario("killed_host", killed.host, 1, most, together=True)
-    for size in plan.idlers:
-        name = "idle" if size == 1 else f"idle_{size}"
-        yield Scenario(name, functools.partial(idle.cost, processes=size), 1, on_postgresql)
-    yield Scenario("claims", backlog.claims, 1, windlass)
-    for size in sorted({*plan.crowds, *plan.own_crowds}):
-        who = on_postgresql if size in plan.crowds else windlass
-        measure = functools.partial(drain.crowd, processes=size)
-        yield Scenario(f"crowd_{size}", measure, plan.crowd_rounds, who)
-    yield Scenario("restarted", restarted.postgresql, 1, on_postgresql, restarts=True)
-    for size in (*plan.backlogs, *plan.own_backlogs):
-        who = on_postgresql if size in plan.backlogs else windlass
-        yield Scenario(f"backlog_{size}", functools.partial(backlog.grown, backlog=size), 1, who)
 
 
 class Run:
     """One run: what is measured, when it must end, and the file that keeps what was found."""
 
     def __init__(
-        self, plan: Plan, folder: Path, subjects: Sequence[Subject], until: float, server: str
+        self, plan: Plan, folder: Path, subjects: Sequence[Subject], only: Sequence[str], server: str
     ) -> None:
         self.plan = plan
         self.folder = folder
         self.subjects = subjects
-        self._until = until
+        self._only = only
         self._server = server
         self.found: dict[str, Any] = {}
 
-    def go(self, only: Sequence[str] = ()) -> None:
+    def go(self) -> None:
         """Measure everything, or the scenarios whose names begin with one of `only`."""
         self.folder.mkdir(parents=True, exist_ok=True)
         for subject in self.subjects:
@@ -132,15 +48,14 @@ class Run:
             took_part = [each for each in self.subjects if each.store != REDIS or servers.redis]
             self._begin(servers, took_part)
             for scenario in scenarios(self.plan):
-                if scenario.restarts and servers.restart is None:
-                    continue
-                if not only or scenario.name.startswith(tuple(only)):
+                if scenario.name not in self.found["left_out"]["scenarios"]:
                     self._rounds(servers, scenario, [each for each in took_part if scenario.takes(each)])
         self.found["seconds"] = round(time.monotonic() - self._began)
         self._write()
 
     def _begin(self, servers: Servers, subjects: Sequence[Subject]) -> None:
         self._began = time.monotonic()
+        self._until = self._began + 60 * self.plan.minutes
         peers: dict[str, Any] = {}
         for subject in subjects:
             with servers.fresh(subject.store) as place:
@@ -153,6 +68,7 @@ class Run:
             "servers": servers.settings(),
             "peers": peers,
             "scenarios": {},
+            "left_out": reasons(self.plan, self.subjects, subjects, self._only, servers.restart is not None),
             "notes": servers.notes(),
         }
 

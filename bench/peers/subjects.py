@@ -1,4 +1,5 @@
-"""Who is measured, and roughly how fast each is, which decides nothing but how many jobs it is given."""
+"""Who is measured, and roughly how fast each is, which decides how many jobs it is given: a guess too low
+makes its measurement short, and its start weighs more."""
 
 from __future__ import annotations
 
@@ -73,27 +74,34 @@ FAST_KEYS: Final = {
     "budget_by_key": 60_000,
 }
 SUBJECTS: Final = (
-    Subject("windlass", "Windlass", POSTGRESQL, 60_000, enqueues=100_000, keyed=FAST_KEYS, steps=8_000),
-    Subject("awa", "Awa", POSTGRESQL, 5_000, enqueues=20_000),
-    Subject("pgqueuer", "PgQueuer", POSTGRESQL, 4_000, enqueues=20_000, keyed={"keyed": 500, "chain": 20}),
+    Subject("windlass", "Windlass", POSTGRESQL, 140_000, enqueues=150_000, keyed=FAST_KEYS, steps=25_000),
+    Subject("awa", "Awa", POSTGRESQL, 8_000, enqueues=80_000),
     Subject(
-        "procrastinate", "Procrastinate", POSTGRESQL, 300, enqueues=4_000, keyed={"keyed": 300, "chain": 100}
+        "pgqueuer", "PgQueuer", POSTGRESQL, 24_000, enqueues=70_000, keyed={"keyed": 4_000, "chain": 100}
     ),
-    Subject("absurd", "Absurd", POSTGRESQL, 700, enqueues=2_000, steps=1_500),
-    Subject("dbos", "DBOS", POSTGRESQL, 400, enqueues=500, keyed={"keyed": 300, "chain": 20}, steps=800),
-    Subject("skip_locked", "by hand: SKIP LOCKED", POSTGRESQL, 10_000, library=False, enqueues=60_000),
-    Subject("raw_insert", "raw inserts", POSTGRESQL, 0, library=False, enqueues=100_000),
-    Subject("dramatiq", "Dramatiq", REDIS, 3_000, enqueues=3_000),
-    Subject("taskiq", "Taskiq", REDIS, 2_000, enqueues=3_000),
-    Subject("celery", "Celery", REDIS, 600, enqueues=1_500),
-    Subject("rq", "RQ", REDIS, 200, enqueues=5_000),
-    Subject("streaq", "streaQ", REDIS, 500, enqueues=10_000),
+    Subject(
+        "procrastinate",
+        "Procrastinate",
+        POSTGRESQL,
+        1_200,
+        enqueues=15_000,
+        keyed={"keyed": 200, "chain": 100},
+    ),
+    Subject("absurd", "Absurd", POSTGRESQL, 3_000, enqueues=5_000, steps=3_000),
+    Subject("dbos", "DBOS", POSTGRESQL, 900, enqueues=1_500, keyed={"keyed": 600, "chain": 60}, steps=600),
+    Subject("skip_locked", "by hand: SKIP LOCKED", POSTGRESQL, 60_000, library=False, enqueues=200_000),
+    Subject("raw_insert", "raw inserts", POSTGRESQL, 0, library=False, enqueues=250_000),
+    Subject("dramatiq", "Dramatiq", REDIS, 5_000, enqueues=8_000),
+    Subject("taskiq", "Taskiq", REDIS, 4_000, enqueues=3_000),
+    Subject("celery", "Celery", REDIS, 1_500, enqueues=8_000),
+    Subject("rq", "RQ", REDIS, 400, enqueues=8_000),
+    Subject("streaq", "streaQ", REDIS, 1_500, enqueues=10_000),
     Subject(
         "windlass_threads",
         "Windlass, plain functions",
         POSTGRESQL,
-        10_000,
-        enqueues=100_000,
+        120_000,
+        enqueues=150_000,
         program="windlass",
         only=("drain_one",),
     ),
@@ -101,10 +109,10 @@ SUBJECTS: Final = (
         "windlass_sqlite",
         "Windlass on SQLite",
         SQLITE,
-        40_000,
-        enqueues=100_000,
+        120_000,
+        enqueues=150_000,
         keyed=FAST_KEYS,
-        steps=8_000,
+        steps=25_000,
         program="windlass",
     ),
     Subject("huey", "Huey", SQLITE, 3_000, enqueues=1_000),

@@ -5,7 +5,8 @@ a migration, and nothing of one test is left for the next.
 
 The older server, the stock one and SQLite in memory run a sixth of the suite each with every check, always
 the same one and some of every file: nearly all of what differs between them shows in any of it. `pytest -m
-postgres16`, `-m stock` and `-m sqlite_memory` run all of it (make postgres16, make stock).
+postgres16`, `-m stock` and `-m sqlite_memory` run all of it (make postgres16, make stock), and `.ci/run`
+does so on the stock server.
 """
 
 import zlib

@@ -1,9 +1,10 @@
-"""Every fenced block of every page is run, or at least read, by what it is written in.
+"""Python and SQL of every page is run, and what else is fenced is read by what it is written in.
 
 Python runs block after block in one module, as a reader would type it, on the store that the page asks for.
 A block whose first line names a file (`# shop.py`) is that module; a later one with the same first line goes
 on there. SQL runs on PostgreSQL in one transaction, which is rolled back. Lines that call `windlass` are read
-by the real commands, and so are those in the prose. What cannot be run says why, and is still compiled.
+by the real commands, and so are those in the prose; they are not run, and output that a page shows is
+compared with nothing. What cannot be run says why, and is still compiled.
 """
 
 import ast

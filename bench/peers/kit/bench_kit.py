@@ -16,8 +16,9 @@ Kinds of jobs: "noop", "long", where the peer has keys "keyed" and "chain", and 
 "long_steps" and "waiting", which writes into the ledger, waits for a signal, and writes again that it ended.
 
 The environment says where things are: BENCH_DSN (postgresql://…), BENCH_REDIS (redis://…), BENCH_FILE (a path
-for SQLite), BENCH_LEDGER (a directory), BENCH_LONG (seconds that a long job takes), BENCH_HOSTS (how often
-`work` runs at the same time [1], for a peer whose slots are counted over all of them).
+for SQLite), BENCH_LEDGER (a directory), BENCH_LONG (seconds that a long job takes), BENCH_KIND (the kind of
+the jobs ["noop"], for a peer whose worker is set up for them), BENCH_HOSTS (how often `work` runs at the same
+time [1], for a peer whose slots are counted over all of them).
 
 **The ledger** is how the harness knows what ran, and nothing else is believed. Handlers call `ran(number)`;
 each process appends to a file of its own, mapped into memory, which survives SIGKILL and costs about half a
@@ -62,6 +63,7 @@ STEPS = {"steps": 3, "long_steps": 100}
 SETTLED = 3.0
 """Seconds after which workflows that have said that they wait are sure to."""
 
+KIND = os.environ.get("BENCH_KIND", "noop")
 LONG = float(os.environ.get("BENCH_LONG", "5"))
 _pack, _count, _now = RECORD.pack_into, HEADER.pack_into, time.monotonic
 

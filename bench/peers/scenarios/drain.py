@@ -73,10 +73,10 @@ def crowd(servers: Servers, subject: Subject, plan: Plan, processes: int) -> dic
 
 
 @contextlib.contextmanager
-def _begun(program: Program, jobs: int, processes: int, kind: str = "noop") -> Iterator[psutil.Process]:
+def _begun(program: Program, jobs: int, processes: int) -> Iterator[psutil.Process]:
     """Workers on a backlog of so many jobs, from the first run on."""
     program.tell("prepare")
-    program.fill(jobs, kind)
+    program.fill(jobs)
     with program.working(processes) as process:
         if not program.wait_for(1, 60, still=60):
             raise PeerFailed(f"no job was run within a minute; {program.words()}")
@@ -89,8 +89,8 @@ def _drain(
     rate = subject.keyed.get(kind, subject.rate)
     jobs = max(500, int(rate * plan.drain * (1 + 0.4 * (processes - 1))))
     with servers.fresh(subject.store) as place:
-        program = Program(subject, place)
-        with _begun(program, jobs, processes, kind) as process:
+        program = Program(subject, place, kind)
+        with _begun(program, jobs, processes) as process:
             before, cpu, begun = place.meter.read(), family_cpu(process), program.ran()
             program.wait_for(jobs, plan.drain * 4)
             used, cpu = spent(before, place.meter.read()), family_cpu(process) - cpu

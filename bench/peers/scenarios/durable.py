@@ -26,9 +26,9 @@ def workflows(servers: Servers, subject: Subject, plan: Plan, kind: str) -> dict
     each = STEPS[kind]
     jobs = max(20, int(subject.steps * plan.drain / each))
     with servers.fresh(subject.store) as place:
-        program = Program(subject, place)
+        program = Program(subject, place, kind)
         program.tell("prepare")
-        program.fill(jobs, kind)
+        program.fill(jobs)
         size = place.meter.read().size
         with program.working() as process:
             if not program.wait_for(1, 60, still=60):
@@ -59,7 +59,7 @@ def signals(servers: Servers, subject: Subject, plan: Plan) -> dict[str, Any]:
     """Milliseconds from the call that sends a signal to the workflow's next line: median, 99th percentile,
     worst. Workflows that have settled down to wait, signals at an even pace, one process."""
     with servers.fresh(subject.store) as place:
-        program = Program(subject, place)
+        program = Program(subject, place, "waiting")
         program.tell("prepare")
         with program.working() as process:
             settled(process)

@@ -36,7 +36,7 @@ def child(servers: Servers, subject: Subject, plan: Plan) -> dict[str, Any]:
             program = _prepared(stack, servers, subject, BENCH_LONG=str(plan.long_job))
             process = stack.enter_context(program.working(2, SLOTS))
             settled(process)
-            program.fill(JOBS, "long")
+            program.fill(JOBS)
             victim = _busy(program)
             family = {each.pid for each in process.children(recursive=True)} | {process.pid}
             if victim not in family:
@@ -55,7 +55,7 @@ def host(servers: Servers, subject: Subject, plan: Plan) -> dict[str, Any]:
             process, other = (stack.enter_context(program.working(1, SLOTS)) for _ in range(2))
             settled(process)
             settled(other)
-            program.fill(JOBS, "long")
+            program.fill(JOBS)
             family = [process, *process.children(recursive=True)]
             _busy(program, {each.pid for each in family})
             killed = time.monotonic()
@@ -67,7 +67,7 @@ def host(servers: Servers, subject: Subject, plan: Plan) -> dict[str, Any]:
 
 def _prepared(stack: contextlib.ExitStack, servers: Servers, subject: Subject, **settings: str) -> Program:
     """A peer on a fresh database, which goes with the stack."""
-    program = Program(subject, stack.enter_context(servers.fresh(subject.store)), **settings)
+    program = Program(subject, stack.enter_context(servers.fresh(subject.store)), "long", **settings)
     program.tell("prepare")
     return program
 

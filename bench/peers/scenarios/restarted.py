@@ -1,5 +1,5 @@
 """PostgreSQL restarted while jobs are enqueued and run. The producer sends what failed again; a worker that
-gives up is started again, as a process manager would. Lost is what was acknowledged and never ran.
+gives up is started again, as a process manager would. Lost is what was acknowledged and did not run in time.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def postgresql(servers: Servers, subject: Subject, plan: Plan) -> dict[str, Any]
             stopped = time.monotonic()
             servers.restart()
             started = time.monotonic()
-            patience = started + plan.restarted + 60
+            patience = started + plan.restarted + plan.recovery
             while time.monotonic() < patience:
                 if worker.poll() is not None:
                     exits += 1

@@ -1,29 +1,28 @@
-"""`python -m bench`: the ledger counts, a measurement works from end to end, the page tells losses."""
+"""`python -m bench`: the ledger counts, a measurement works from end to end."""
 
+import ast
 import dataclasses
-import json
+import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 from bench import __main__ as command
 from bench import options
-from bench.peers import ledger, program, run
-from bench.peers.findings import aims, losses
-from bench.peers.page import write_page
-from bench.peers.plan import FULL, QUICK
+from bench.peers import ledger, program
+from bench.peers.plan import FULL, PLANS, QUICK
 from bench.peers.scenarios import drain, idle
+from bench.peers.scenarios.catalog import scenarios
 from bench.peers.subjects import HERE, SUBJECTS
 from bench.servers import Servers, started
 from tests.postgres import Server
 
 KIT = HERE / "kit"
 BY_NAME = {each.name: each for each in SUBJECTS}
-WINDLASS, AWA = BY_NAME["windlass"], BY_NAME["awa"]
+WINDLASS = BY_NAME["windlass"]
 
 
 def test_a_ledger_survives_kill_9(tmp_path: Path) -> None:
@@ -52,15 +51,30 @@ def test_every_peer_pins_every_version() -> None:
         assert (subject.folder / "peer.py").exists()
 
 
+def test_every_peer_names_the_pages_that_its_settings_are_from() -> None:
+    for subject in SUBJECTS:
+        if subject.library:
+            program = ast.parse((subject.folder / "peer.py").read_text("utf-8"))
+            keys = {node.value for node in ast.walk(program) if isinstance(node, ast.Constant)}
+            assert "pages" in keys, subject.name
+
+
+def test_the_wide_plan_leaves_no_peer_out() -> None:
+    wide = {each.name: {s.name for s in SUBJECTS if each.takes(s)} for each in scenarios(PLANS["wide"])}
+    full = {each.name: {s.name for s in SUBJECTS if each.takes(s)} for each in scenarios(FULL)}
+    smaller = {name for name, who in full.items() if not who <= wide.get(name, set())}
+    assert {re.sub("[0-9]+", "N", name) for name in smaller} <= {"crowd_N", "backlog_N", "idle_N"}
+
+
 def test_plain_functions_take_part_in_one_scenario() -> None:
     threads = BY_NAME["windlass_threads"]
-    assert [each.name for each in run.scenarios(FULL) if each.takes(threads)] == ["drain_one"]
-    assert all(each.takes(WINDLASS) for each in run.scenarios(FULL))
+    assert [each.name for each in scenarios(FULL) if each.takes(threads)] == ["drain_one"]
+    assert all(each.takes(WINDLASS) for each in scenarios(FULL))
 
 
 def test_the_plans_name_every_scenario_once() -> None:
-    for plan in (FULL, QUICK):
-        names = [each.name for each in run.scenarios(plan)]
+    for plan in PLANS.values():
+        names = [each.name for each in scenarios(plan)]
         assert len(names) == len(set(names))
         assert {"single", "bulk", "drain_one", "drain_two", "pick_up", "pinned", "killed_host"} <= set(names)
 
@@ -79,19 +93,6 @@ def test_a_backlog_is_drained_and_counted(
     assert figures["wal_bytes"] >= 0  # so few jobs may be done before it is read for the first time
 
 
-@pytest.mark.stock
-def test_what_the_server_is_stands_on_the_page(stock_server: Server, tmp_path: Path) -> None:
-    """Figures of a server without jit were once all there was, and nothing on the page told."""
-    servers = Servers("stock", stock_server.dsn()).settings()
-    about = servers["PostgreSQL"]
-    assert (about["server"], about["jit"], about["fsync"]) == ("stock", "on", "off")
-    assert about["changed from its defaults"] == "nothing"
-    write_page(tmp_path, {**found(), "servers": servers})
-    page = (tmp_path / "README.md").read_text("utf-8")
-    assert f"PostgreSQL {about['version']} (stock, jit on)" in page
-    assert "changed from its defaults nothing" in page
-
-
 def test_a_server_of_somebody_else_is_not_restarted(pg_server: Server) -> None:
     with started(pg_server.dsn()) as servers:
         assert servers.restart is None
@@ -108,41 +109,6 @@ def test_without_a_stock_server_the_command_says_what_to_do(monkeypatch: pytest.
     assert "stock, wheel or a postgresql:// URL" in refused.output
 
 
-def found(**figures: Any) -> dict[str, Any]:
-    peers = {each.name: {**dataclasses.asdict(each), "versions": {}, "settings": {}, "bulk": "", "batch": 1}
-             for each in (WINDLASS, AWA)}  # fmt: skip
-    return {
-        "measured_at": "2026-01-01T00:00:00+00:00",
-        "commit": "abc",
-        "plan": dataclasses.asdict(QUICK),
-        "machine": {"cores": 2, "processor": "p", "os": "o", "python": "3"},
-        "servers": {},
-        "peers": peers,
-        "scenarios": figures,
-        "notes": [],
-    }
-
-
-def test_the_page_says_where_windlass_loses(tmp_path: Path) -> None:
-    results = found(
-        drain_one={"windlass": [{"rate": 50.0}, {"rate": 70.0}, {"rate": 60.0}], "awa": [{"rate": 10.0}]},
-        pick_up={"windlass": [{"p50_ms": 3.0, "p99_ms": 4.0}], "awa": [{"p50_ms": 2.0, "p99_ms": 5.0}]},
-        killed_child={"windlass": [{"all_back_s": 1.0, "not_ended": 0}], "awa": [{"failed": "gone"}]},
-    )
-    (loss,) = losses(results)
-    assert "median" in loss
-    assert "Awa" in loss
-    verdicts = {aim.what: aim.met for aim in aims(results)}
-    assert verdicts["Drain, one process ÷ the best library on PostgreSQL (Awa)"] is True
-    assert verdicts["Pick-up at 200/s, median"] is False
-    assert verdicts["Pick-up at 200/s, 99th percentile"] is True
-    write_page(tmp_path, json.loads(json.dumps(results)))
-    page = (tmp_path / "README.md").read_text("utf-8")
-    assert loss in page
-    assert "killed_child of Awa: gone" in page
-    assert (tmp_path / "drain_one-rate.png").stat().st_size > 1000
-
-
 @pytest.mark.slow
 def test_an_idle_worker_costs_little_and_asks_rarely(
     pg_server: Server, monkeypatch: pytest.MonkeyPatch
@@ -152,29 +118,6 @@ def test_an_idle_worker_costs_little_and_asks_rarely(
     figures = idle.cost(servers, WINDLASS, dataclasses.replace(QUICK, idle=2))
     assert set(figures) == {"worker_percent", "server_percent", "transactions", "connections"}
     assert figures["transactions"] > 0
-
-
-def test_what_an_earlier_commit_did_stands_beside_it(tmp_path: Path) -> None:
-    earlier, *others = run.chosen("awa", "v0")
-    assert (earlier.name, earlier.title, earlier.folder) == (
-        "windlass_before",
-        "Windlass at v0",
-        WINDLASS.folder,
-    )
-    assert [each.name for each in others] == ["windlass", "awa"]
-    results = found(
-        drain_one={"windlass_before": [{"rate": 50.0}], "windlass": [{"rate": 100.0}]},
-        keyed={"windlass_before": [{"rate": 10.0}], "windlass": [{"rate": 60.0}]},
-        chain={"windlass": [{"rate": 800.0}]},
-    )
-    results["peers"]["windlass_before"] = {**results["peers"]["windlass"], "title": earlier.title}
-    verdicts = {aim.what: (aim.value, aim.met) for aim in aims(results)}
-    assert verdicts["Drain, 100 keys, one job of each at a time ÷ plain"] == ("0.60 ×", True)
-    assert verdicts["Drain, one key, one job at a time"] == ("800 jobs/s", False)
-    assert list(losses(results)) == []  # an earlier self is no peer
-    write_page(tmp_path, json.loads(json.dumps(results)))
-    page = (tmp_path / "README.md").read_text("utf-8")
-    assert "| Drain, 100 keys, one job of each at a time | jobs/s | 10 | 60 | 6.00 |" in page
 
 
 @pytest.mark.parametrize("kind", ["ordered", "budget_by_key"])

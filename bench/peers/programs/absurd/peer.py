@@ -13,7 +13,8 @@ import bench_kit
 import psycopg
 import uvloop
 
-SLOTS, CONNECTIONS, POLL = 64, 8, 0.05
+WORKERS, TASKS = {"steps": (16, 16), "long_steps": (16, 4), "waiting": (16, 16)}.get(bench_kit.KIND, (4, 32))
+CLIENTS, POLL = 16, 0.05
 COUNT = "SELECT count(*) FROM absurd.t_bench WHERE state NOT IN ('completed', 'failed', 'cancelled')"
 
 
@@ -72,14 +73,16 @@ class Absurd(bench_kit.Peer):
 
     packages = ("absurd-sdk", "absurdctl", "psycopg", "uvloop")
     settings = {  # noqa: RUF012
-        "worker": f"{CONNECTIONS} async workers in each process, {SLOTS // CONNECTIONS} tasks each: a worker "
-        "has one connection and ends tasks one by one on it, so one alone would wait for every commit",
+        "pages": "docs/sdks/python.md: Starting a Worker. It has none on tuning: these did best in trials",
+        "worker": "4 async workers in each process, 32 tasks each; for workflows 16 and 16, for those of 100 "
+        "steps, of which few wait, 16 and 4. A worker has one connection and ends tasks one by one on it, so "
+        "one alone would wait for every commit",
         "wake-up": f"a poll every {POLL:g} s, for short waits; the default is 0.25 s, and there is no NOTIFY",
-        "many": f"no call for many: spawns in one transaction, on a connection of ours; {CONNECTIONS} "
+        "many": f"no call for many: spawns in one transaction, on a connection of ours; {CLIENTS} "
         "connections where clients are many",
         "dead worker": "claims last 120 s, the default; then any worker's next claim takes the task again",
         "retries": "5 attempts, the default",
-        "signals": f"emit_event on {CONNECTIONS} connections; the workflow is no longer in memory",
+        "signals": f"emit_event on {CLIENTS} connections; the workflow is no longer in memory",
         "PostgreSQL restarts": "the worker stops with an error, its supervisor starts it again",
         "loop": "uvloop",
     }
@@ -95,7 +98,7 @@ class Absurd(bench_kit.Peer):
 
     async def open(self) -> None:
         self._clients = asyncio.Queue()
-        for connection in [await connect() for _ in range(CONNECTIONS)]:
+        for connection in [await connect() for _ in range(CLIENTS)]:
             self._clients.put_nowait((client(connection), connection))
 
     async def close(self) -> None:
@@ -126,10 +129,10 @@ class Absurd(bench_kit.Peer):
             self._clients.put_nowait(taken)
 
     def work(self, processes: int, slots: int | None) -> None:
-        asyncio.run(self._serve(slots or SLOTS))
+        asyncio.run(self._serve(slots or WORKERS * TASKS))
 
     async def _serve(self, slots: int) -> None:
-        count = min(slots, CONNECTIONS)
+        count = min(slots, WORKERS)
         workers = [client(await connect()) for _ in range(count)]
 
         def stop() -> None:

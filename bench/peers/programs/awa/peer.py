@@ -49,8 +49,11 @@ class Awa(bench_kit.Peer):
 
     packages = ("awa-pg", "uvloop")
     settings = {  # noqa: RUF012
+        "pages": "docs/configuration.md, docs/deployment.md, ADR 025",
         "worker": f"max_workers {WORKERS} on one queue; the engine batches claims and ends by itself",
-        "store": "queue storage, the engine of 0.6, from the start; slots and rotation as they come",
+        "store": "queue storage, the engine of 0.6, from the start; slots and rotation as they come. "
+        "enqueue_shards 1, the default: with more, jobs lose their order, and clients that begin at once "
+        "failed with a unique conflict",
         "pool": f"up to {CONNECTIONS} connections; its guide asks for 4 a queue and 20 more",
         "wake-up": "LISTEN/NOTIFY, and a poll every 200 ms: the defaults",
         "dead worker": "beats every 30 s, looked at every 30 s, rescued once 90 s old: up to 2 minutes. "

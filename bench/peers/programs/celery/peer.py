@@ -47,6 +47,7 @@ class Celery(bench_kit.Peer):
 
     packages = ("celery", "kombu", "billiard", "redis")
     settings = {  # noqa: RUF012
+        "pages": "User Guide: Optimizing, Workers; redis-py's README",
         "worker": "celery worker -P prefork -c P, one job at a time in each process; for S slots P × S "
         "processes. One more process reads Redis for them",
         "prefetch": f"--prefetch-multiplier {SHORT} for short jobs and {LONG} for long ones, as its guide "
@@ -57,6 +58,7 @@ class Celery(bench_kit.Peer):
         "talk": "--without-gossip --without-mingle --without-heartbeat: a worker that is alone needs none "
         "of it",
         "broker_pool_limit": "16, one connection for each client; the default is 10",
+        "parser": "hiredis, which redis-py advises for speed",
         "dead worker": "a killed pool process is noticed by its parent, which puts its job back within "
         "seconds; the jobs of a killed host come back after the visibility timeout, 1 hour: the defaults",
     }

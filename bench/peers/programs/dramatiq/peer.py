@@ -43,10 +43,12 @@ class Dramatiq(bench_kit.Peer):
 
     packages = ("dramatiq", "redis")
     settings = {  # noqa: RUF012
+        "pages": "User Guide, Advanced Topics; redis-py's README",
         "worker": f"dramatiq -p P -t {THREADS}: processes of {THREADS} threads, the default",
         "prefetch": f"dramatiq_queue_prefetch={PREFETCH} for short jobs, so that its consumer seldom "
         "waits; for long ones two for each thread, the default",
         "results": "none: the Results middleware is not added",
+        "parser": "hiredis, which redis-py advises for speed",
         "wake-up": "it polls an empty queue, after 5 ms first and up to 1 s later: the default",
         "dead worker": "a worker is dead after 60 s without a command of its own; its jobs come back when "
         "some other command does the maintenance, a chance of 1 in 1,000 for each: the defaults. A busy "

@@ -38,6 +38,7 @@ class Huey(bench_kit.Peer):
 
     packages = ("huey",)
     settings = {  # noqa: RUF012
+        "pages": "Consuming Tasks, API: SqliteHuey",
         "worker": "huey_consumer -k process -w P, one job at a time in each process; for S slots P × S "
         "processes",
         "SQLite": "WAL, and synchronous=FULL, as SQLite comes: an enqueued job survives a power cut. The "

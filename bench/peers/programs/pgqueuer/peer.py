@@ -15,7 +15,11 @@ import bench_kit
 import pgqueuer
 import uvloop
 
-BATCH, CONNECTIONS, ATTEMPTS = 200, 16, 5
+KEYS = {"keyed": bench_kit.KEYS, "chain": 1}.get(bench_kit.KIND, 0)
+"""One limited entrypoint, and every claim of the worker takes the statement that counts what runs."""
+
+BATCH = {"keyed": 50, "chain": 1}.get(bench_kit.KIND, 200)
+CONNECTIONS, ATTEMPTS = 16, 5
 
 
 async def noop(job: pgqueuer.Job) -> None:
@@ -51,7 +55,7 @@ async def application() -> AsyncIterator[pgqueuer.PgQueuer]:
         queuer = pgqueuer.PgQueuer.from_asyncpg_pool(connections)
         queuer.entrypoint("noop", executor_factory=retrying)(noop)
         queuer.entrypoint("long", executor_factory=retrying)(long)
-        for key in range(bench_kit.KEYS):
+        for key in range(KEYS):
             name = f"key-{key}"
             queuer.entrypoint(name, concurrency_limit=1, executor_factory=retrying)(noop)
         yield queuer
@@ -62,10 +66,13 @@ class PgQueuer(bench_kit.Peer):
 
     packages = ("pgqueuer", "asyncpg", "uvloop")
     settings = {  # noqa: RUF012
-        "worker": f"batch_size {BATCH}: so many jobs a claim, so many ends a statement, 0.1 s late at most",
+        "pages": "guides/performance-tuning.md, guides/concurrency-control.md",
+        "worker": "batch_size 200: so many jobs a claim, so many ends a statement, 0.1 s late at most. With "
+        "keys 50, and 1 with one key: the end of a job frees its key when it is written",
+        "limits": "only where jobs have keys: one limit makes every claim of the worker slower",
         "slots": "no limit for noop jobs, the default; else max_concurrent_tasks, and half of it a claim",
-        "pool": f"up to {CONNECTIONS} connections of asyncpg; the guide asks for a pool at high throughput",
-        "tables": "pgq autovac's settings, as its checklist says; durability 'durable', the default",
+        "pool": f"up to {CONNECTIONS} connections of asyncpg: its page asks for a pool at high throughput",
+        "tables": "pgq autovac's settings, as the checklist says; durability 'durable', the default",
         "dead worker": "its jobs are claimed again once their beats are 30 s old: the default",
         "retries": f"{ATTEMPTS} attempts, by its DatabaseRetryEntrypointExecutor",
         "PostgreSQL restarts": "restart_on_failure and shutdown_on_listener_failure: begins again "

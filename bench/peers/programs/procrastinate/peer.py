@@ -16,6 +16,7 @@ import procrastinate
 import uvloop
 
 CONCURRENCY, WORKERS, CONNECTIONS, RETRIES = 32, 4, 20, 3
+POLL = 0.01 if bench_kit.KIND in ("keyed", "chain") else 5.0
 # It warns of an app in the main module, whose tasks could change their names. Ours are named.
 logging.getLogger("procrastinate.blueprints").setLevel(logging.ERROR)
 app = procrastinate.App(
@@ -56,10 +57,12 @@ class Procrastinate(bench_kit.Peer):
 
     packages = ("procrastinate", "psycopg", "psycopg-pool", "uvloop")
     settings = {  # noqa: RUF012
+        "pages": "Discussions: Mind the size of your PostgreSQL pool, How polling works; How-to: production",
         "worker": f"{WORKERS} workers in each process, concurrency {CONCURRENCY // WORKERS} each: a worker "
         "claims jobs one by one, so one alone would wait for every commit",
         "pool": f"{CONNECTIONS} connections of psycopg's C build, so that ends overlap; the default is 4",
-        "wake-up": "LISTEN/NOTIFY, and a poll every 5 s: the defaults",
+        "wake-up": "LISTEN/NOTIFY, and a poll every 5 s: the defaults. Where jobs have locks, a poll every "
+        "0.01 s: a lock that becomes free notifies nobody",
         "history": "finished jobs stay in the table: the default",
         "dead worker": "beats every 10 s, stalled after 30 s: the defaults. A periodic task retries "
         "stalled jobs every 10 minutes, as the documentation has it: up to 10.5 minutes in all",
@@ -104,7 +107,10 @@ class Procrastinate(bench_kit.Peer):
         shares = [slots // count + (index < slots % count) for index in range(count)]
         async with app.open_async():
             runs = [
-                app.run_worker_async(concurrency=share, install_signal_handlers=False) for share in shares
+                app.run_worker_async(
+                    concurrency=share, fetch_job_polling_interval=POLL, install_signal_handlers=False
+                )
+                for share in shares
             ]
             workers = [asyncio.ensure_future(run) for run in runs]
             try:

@@ -34,9 +34,11 @@ class RQ(bench_kit.Peer):
 
     packages = ("rq", "redis")
     settings = {  # noqa: RUF012
+        "pages": "Notes on Performance, Workers; redis-py's README",
         "worker": "rq worker-pool with P workers, one job at a time in each; for S slots P × S workers",
         "class": "SimpleWorker for short jobs: it does not fork for each, which its notes on performance "
         "advise for jobs of milliseconds; Worker for long ones, the default, which forks",
+        "parser": "hiredis, which redis-py advises for speed",
         "results": "result_ttl=0: a job is deleted when it has ended well",
         "description": "the task's name; by default one is made of the arguments",
         "retries": f"Retry(max={RETRIES}): without it a job whose worker died is marked as failed and not "

@@ -32,8 +32,8 @@ UPDATE jobs SET state = 'running'
 RETURNING id, task, payload
 """
 FINISH = "UPDATE jobs SET state = 'done', finished_at = now() WHERE id = ANY ($1::bigint[])"
-ONE = "INSERT INTO jobs (task, payload) VALUES ($1, $2)"
-MANY = "INSERT INTO jobs (task, payload) SELECT $1, unnest($2::json[])"
+WAKE = "WITH new AS (INSERT INTO jobs (task, payload) {}) SELECT pg_notify('jobs', '')"
+ONE, MANY = WAKE.format("VALUES ($1, $2)"), WAKE.format("SELECT $1, unnest($2::json[])")
 BATCH, POLL = 100, 1.0
 
 
@@ -60,12 +60,12 @@ class SkipLocked(bench_kit.Peer):
     packages = ("asyncpg", "uvloop")
     settings = {  # noqa: RUF012
         "claim": f"{BATCH} jobs a statement, FOR UPDATE SKIP LOCKED; ended by one UPDATE",
-        "wake-up": f"NOTIFY with each insert, and a poll every {POLL:g} s",
+        "wake-up": f"NOTIFY in the statement of each insert, and a poll every {POLL:g} s",
         "missing": "leases, retries, priorities, any notice of a dead worker",
     }
     bulk = "INSERT … SELECT unnest"
     batch = 5000
-    _connection: Any
+    _pool: Any
 
     async def prepare(self) -> None:
         connection = await asyncpg.connect(os.environ["BENCH_DSN"])
@@ -73,20 +73,16 @@ class SkipLocked(bench_kit.Peer):
         await connection.close()
 
     async def open(self) -> None:
-        self._connection = await asyncpg.create_pool(os.environ["BENCH_DSN"], min_size=1, max_size=16)
+        self._pool = await asyncpg.create_pool(os.environ["BENCH_DSN"], min_size=1, max_size=16)
 
     async def close(self) -> None:
-        await self._connection.close()
+        await self._pool.close()
 
     async def send(self, number: int, kind: str) -> None:
-        async with self._connection.acquire() as connection, connection.transaction():
-            await connection.execute(ONE, kind, payload(number))
-            await connection.execute("NOTIFY jobs")
+        await self._pool.execute(ONE, kind, payload(number))
 
     async def send_many(self, numbers: range, kind: str) -> None:
-        async with self._connection.acquire() as connection, connection.transaction():
-            await connection.execute(MANY, kind, [payload(number) for number in numbers])
-            await connection.execute("NOTIFY jobs")
+        await self._pool.execute(MANY, kind, [payload(number) for number in numbers])
 
     def work(self, processes: int, slots: int | None) -> None:
         import uvloop
@@ -115,7 +111,7 @@ class SkipLocked(bench_kit.Peer):
             await connection.execute(FINISH, [row["id"] for row in rows])
 
     async def left(self) -> int | None:
-        return int(await self._connection.fetchval("SELECT count(*) FROM jobs WHERE state <> 'done'"))
+        return int(await self._pool.fetchval("SELECT count(*) FROM jobs WHERE state <> 'done'"))
 
 
 if __name__ == "__main__":

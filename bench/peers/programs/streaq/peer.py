@@ -44,6 +44,7 @@ class Streaq(bench_kit.Peer):
 
     packages = ("streaq", "coredis", "anyio", "uvloop")
     settings = {  # noqa: RUF012
+        "pages": "Workers; benchmarks/README.md",
         "worker": f"concurrency {CONCURRENCY}, as in its own benchmarks (the default is 16), and as many "
         "prefetched",
         "results": "ttl=0: they are not stored",

@@ -43,6 +43,7 @@ class Taskiq(bench_kit.Peer):
 
     packages = ("taskiq", "taskiq-redis", "redis", "orjson", "uvloop")
     settings = {  # noqa: RUF012
+        "pages": "Guide: CLI; taskiq-redis' and redis-py's READMEs",
         "worker": f"taskiq worker --workers P --max-async-tasks {TASKS_AT_A_TIME}, the default; "
         "--no-parse: arguments are not validated again",
         "broker": "RedisStreamBroker, the one with acknowledgements; jobs are read by the hundred, the "
@@ -53,6 +54,7 @@ class Taskiq(bench_kit.Peer):
         "results": "no result backend",
         "history": "acknowledged jobs stay in the stream, which grows: the default",
         "serializer": "orjson, the fast one it ships",
+        "parser": "hiredis, which redis-py advises for speed",
         "dead worker": "its jobs are claimed by others after 10 minutes: the default. They are looked for "
         "only after a read that brought new jobs, so never on an idle queue; a job that runs for longer "
         "is run twice. A dead process is started again at once",

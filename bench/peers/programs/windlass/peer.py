@@ -104,6 +104,7 @@ class WindlassPeer(bench_kit.Peer):
 
     packages = ("windlass", "asyncpg", "apsw", "uvloop")
     settings = {  # noqa: RUF012
+        "pages": "docs/guides/workers.md",
         "worker": "windlass worker -q bench=64 -p P, 64 slots a process; all else as it comes",
         "dead worker": "a child's jobs are handed back by its supervisor, a host's after the lease of 30 s",
         "SQLite": "WAL and synchronous=FULL: an enqueued job survives a power cut. The default",
