@@ -12,6 +12,8 @@ import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+import msgspec
+
 from windlass.core.flow.bucket import Bucket
 from windlass.core.flow.gates import Gate, budget_gate
 from windlass.core.ids import SEQ_BITS
