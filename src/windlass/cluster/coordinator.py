@@ -31,7 +31,7 @@ from windlass.worker.reports.recorder import Recorder
 logger: Final = logging.getLogger("windlass.cluster")
 PROMOTE_EVERY: Final = 0.5
 SOONEST: Final = 0.005
-"""Seconds between two promotions at least, however soon the next token comes."""
+"""Seconds between two promotions, or two rounds of another chore, at least."""
 
 SOON: Final = 0.05
 """Seconds between two looks at whether this host coordinates by now."""
@@ -193,6 +193,7 @@ class Coordinator:
                 self._failing.discard(name)  # it is not ours any more, nor is its failure
             else:
                 await self._do(name, functools.partial(chore, term))
+            await asyncio.sleep(SOONEST)  # notifications that come together count as one
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(every * random.uniform(0.9, 1.1)):
                     await now.wait()

@@ -13,6 +13,9 @@ MAX_SLOTS: Final = 1000
 MAX_TOTAL: Final = 2**31 - 1
 """Slots of one queue in the whole cluster."""
 
+MAX_CLAIM: Final = 10_000
+"""Jobs of one claim, at most, which is the largest batch: slots that take batches have room for millions."""
+
 MAX_PARTS: Final = 64
 """Parts that one claim takes of a queue beyond the first, at most: they are not held ahead of slots [P8]."""
 

@@ -3,7 +3,7 @@ and others serve the queue, too [K10]."""
 
 import pytest
 
-from windlass.core.slots import RAMP
+from windlass.core.slots import MAX_CLAIM, MAX_SLOTS, RAMP
 from windlass.store.records import DEFAULT_OPTIONS, ClaimedJob
 from windlass.worker.engine import capacity
 from windlass.worker.engine.capacity import Capacity
@@ -95,3 +95,11 @@ def test_k10_short_jobs_and_lone_workers_are_not_held_up(clock: Clock) -> None:
         assert each.wants()["q"] >= 12
         assert each.crowds({"q": 12}) == {}
         assert each.ramp("q") == 0
+
+
+def test_one_claim_is_bounded_however_many_jobs_fill_the_slots() -> None:
+    """A thousand slots with batches of ten thousand would hold ten million jobs of one claim in memory."""
+    batches = Capacity(None, {"q": 10_000})
+    batches.slots = {"q": MAX_SLOTS, "other": 5}
+    assert batches.limit(batches.wants()) == MAX_CLAIM
+    assert batches.limit({"other": 5}) == 5

@@ -15,7 +15,7 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from windlass.core.slots import RAMP, Appetite
+from windlass.core.slots import MAX_CLAIM, RAMP, Appetite
 from windlass.store.records import ClaimedJob
 from windlass.worker.engine.key_runs import KeyRuns
 
@@ -118,8 +118,8 @@ class Capacity:
         return max(0, self._grown[queue][0] - self.busy[queue])
 
     def limit(self, wants: Mapping[str, int]) -> int:
-        """How many jobs there is room for over all of these queues."""
-        room = sum(wants.values())
+        """How many jobs there is room for over all of these queues, and at most how many one claim takes."""
+        room = min(sum(wants.values()), MAX_CLAIM)
         if self._total is None:
             return room
         most = max((self._batches.get(queue, 1) for queue in wants), default=1)
