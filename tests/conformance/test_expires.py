@@ -58,10 +58,10 @@ async def test_it_ends_wherever_it_waits(rig: Rig, place: Place) -> None:
     """[E8] By the coordinator, where nobody claims."""
     worker = await rig.worker()
     id = await place(rig, worker)
-    await rig.clock.advance(599)
+    await rig.clock.advance(540)
     await rig.store.promote()
     assert await rig.state(id) in (State.READY, State.SCHEDULED)
-    await rig.clock.advance(2)
+    await rig.clock.advance(61)
     await rig.store.promote()
     await must_have_expired(rig, id)
     assert (await rig.depth()).ready == 0

@@ -76,6 +76,26 @@ def _until(lines: Iterator[tuple[int, str]], end: str, indent: int) -> str:
     raise AssertionError("a block that does not end")
 
 
+def answers(block: Block) -> Iterator[tuple[str, list[str]]]:
+    """Each command of a console block, and the lines that it is shown to print."""
+    command, lines = "", list[str]()
+    for line in block.text.splitlines():
+        if line.startswith("$ "):
+            if command:
+                yield command, lines
+            command, lines = line.removeprefix("$ "), []
+        else:
+            lines.append(line)
+    if command:
+        yield command, lines
+
+
+def outline(line: str) -> str:
+    """Return a line of output without what differs from run to run: numbers, durations and widths."""
+    line = re.sub(r"\d[\d.,:-]*( ?(ms|s|min|h|d)\b)?", "0", line)
+    return re.sub(r"\s+", " ", re.sub("─+", "─", line)).strip()
+
+
 def prose(page: Path) -> str:
     """A page without its blocks and comments."""
     text = re.sub(r"^ *```.*?^ *```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)

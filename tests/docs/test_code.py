@@ -3,8 +3,9 @@
 Python runs block after block in one module, as a reader would type it, on the store that the page asks for.
 A block whose first line names a file (`# shop.py`) is that module; a later one with the same first line goes
 on there. SQL runs on PostgreSQL in one transaction, which is rolled back. Lines that call `windlass` are read
-by the real commands, and so are those in the prose; they are not run, and output that a page shows is
-compared with nothing. What cannot be run says why, and is still compiled.
+by the real commands, and so are those in the prose; shell blocks are not run. Commands of a `console` between
+Python blocks are run, and what they print is compared with the page, numbers aside. What cannot be run says
+why, and is still compiled.
 """
 
 import ast
@@ -24,9 +25,10 @@ import click
 import psycopg
 import pytest
 import yaml  # type: ignore[import-untyped]
+from click.testing import CliRunner
 from opentelemetry import trace
 
-from tests.docs.pages import PAGES, ROOT, Block, blocks, name_of, prose, store_of
+from tests.docs.pages import PAGES, ROOT, Block, answers, blocks, name_of, outline, prose, store_of
 from windlass import Windlass
 from windlass.cli import main
 
@@ -82,7 +84,10 @@ def test_the_python_of_a_page_runs(
     module = ModuleType("page")
     monkeypatch.setitem(sys.modules, "page", module)
     try:
-        for block in blocks(page, "python"):
+        for block in blocks(page, "python", "console"):
+            if block.language == "console":
+                compare(block, where(page, block))
+                continue
             code = compiled(block.text, where(page, block), block.line)
             if block.not_run is None:
                 run(block, code, module, monkeypatch, reader)
@@ -110,6 +115,18 @@ def run(
         reader.run(awaited)
     if module is not page:
         vars(page).update({name: value for name, value in vars(module).items() if not name.startswith("__")})
+
+
+def compare(block: Block, name: str) -> None:
+    """Run the `windlass` commands of a console, and look for the lines that the page shows, numbers aside."""
+    for command, shown in answers(block):
+        program, *words = shlex.split(command)
+        if program == "windlass":
+            done = CliRunner().invoke(main, words, env={"COLUMNS": "110"})
+            assert done.exit_code == 0, f"{name}: {command}: {done.output}"
+            printed = iter([outline(line) for line in done.stdout.splitlines()])
+            for line in map(outline, shown):
+                assert line == "…" or line in printed, f"{name}: {command}: {line!r} is not in {done.stdout}"
 
 
 def file_of(name: str, text: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:

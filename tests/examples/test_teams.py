@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import ROOT, blocks
+from tests.docs.pages import ROOT, answers, blocks, outline
 from tests.examples.running import run_example
 
 TEAMS = ROOT / "docs" / "guides" / "teams"
@@ -21,7 +21,16 @@ MAX_LINES = 60
 
 def said(name: str, database: dict[str, str]) -> dict[str, str]:
     """What a program prints, by the word that each line begins with."""
-    return dict(line.split(maxsplit=1) for line in run_example(name, **database))
+    return dict(line.split(maxsplit=1) for line in printed(name, database))
+
+
+def printed(name: str, database: dict[str, str]) -> list[str]:
+    """The lines that a program prints, which are those of its page, numbers aside."""
+    lines = run_example(name, **database)
+    page = next(page for page, program in PROGRAMS.items() if program == name)
+    ((_, shown),) = (each for block in blocks(TEAMS / f"{page}.md", "console") for each in answers(block))
+    assert [outline(line) for line in lines] == [outline(line) for line in shown]
+    return lines
 
 
 def test_p5_m7_a_dump_is_imported_by_pods_that_come_and_go(database: dict[str, str]) -> None:
@@ -55,7 +64,7 @@ def test_f1_f4_f6_calls_are_paced_and_ordered_and_producers_are_slowed(database:
 
 
 def test_k11_a_program_runs_its_jobs_and_steers_its_queues(database: dict[str, str]) -> None:
-    lines = run_example("host_program", **database)
+    lines = printed("host_program", database)
     assert lines[:2] == [
         "declared  mail: 2 at a time, depth 1000",
         "declared  reports: 1 at a time, depth any",

@@ -13,7 +13,7 @@ import bench_kit
 import psycopg
 import uvloop
 
-WORKERS, TASKS = {"steps": (16, 16), "long_steps": (16, 4), "waiting": (16, 16)}.get(bench_kit.KIND, (4, 32))
+WORKERS, TASKS = {"steps": (16, 16), "long_steps": (16, 4), "waiting": (16, 16)}.get(bench_kit.KIND, (8, 32))
 CLIENTS, POLL = 16, 0.05
 COUNT = "SELECT count(*) FROM absurd.t_bench WHERE state NOT IN ('completed', 'failed', 'cancelled')"
 
@@ -74,7 +74,7 @@ class Absurd(bench_kit.Peer):
     packages = ("absurd-sdk", "absurdctl", "psycopg", "uvloop")
     settings = {  # noqa: RUF012
         "pages": "docs/sdks/python.md: Starting a Worker. It has none on tuning: these did best in trials",
-        "worker": "4 async workers in each process, 32 tasks each; for workflows 16 and 16, for those of 100 "
+        "worker": "8 async workers in each process, 32 tasks each; for workflows 16 and 16, for those of 100 "
         "steps, of which few wait, 16 and 4. A worker has one connection and ends tasks one by one on it, so "
         "one alone would wait for every commit",
         "wake-up": f"a poll every {POLL:g} s, for short waits; the default is 0.25 s, and there is no NOTIFY",
