@@ -84,7 +84,7 @@ BEGIN
         EXIT WHEN FOUND;
         SELECT u.job INTO v_holder FROM windlass.unique_key u WHERE u.key = v_key;
         IF v_holder = p.id THEN
-            -- Its end has not freed the key yet: see settle. If somebody is doing so, it is ours no more then.
+            -- Its end has not freed the key yet: see settle. Where somebody does so now, it is ours no more.
             DELETE FROM windlass.unsettled u WHERE u.job = p.id;
             EXIT WHEN EXISTS (SELECT FROM windlass.unique_key u WHERE u.key = v_key AND u.job = p.id);
         ELSIF v_holder IS NOT NULL THEN
