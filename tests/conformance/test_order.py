@@ -114,6 +114,17 @@ async def test_a_job_put_off_keeps_its_place(rig: Rig) -> None:
         assert await rest(rig, worker) == [first, second]
 
 
+async def test_a_job_that_is_replaced_while_it_waits_to_be_tried_again_gives_up_its_place(rig: Rig) -> None:
+    """[F6] [E6] Nobody would run it any more; the one that replaces it need not be of that order."""
+    await rig.add("a", ordering_key="k", unique_key="u")
+    then = await rig.add("b", ordering_key="k")
+    worker = await rig.worker()
+    await rig.finish(worker, await one(rig, worker), Kind.RETRY, delay=60)
+    (edit,) = await rig.store.enqueue([job("c", unique_key="u", on_conflict="replace")])
+    assert edit.status == "replaced"
+    assert sorted(claimed.id for claimed in await take(rig, worker)) == sorted([*then, edit.id])
+
+
 async def test_a_job_offered_again_keeps_its_place(rig: Rig) -> None:
     """[F6]"""
     first, second = await rig.add("a", "b", ordering_key="k")

@@ -273,23 +273,73 @@ async def test_a_deleted_parent_leaves_nothing_behind(alone: Base) -> None:
         assert await alone.look.value(f"SELECT count(*) FROM windlass.{table}") == 0
 
 
-async def test_a_parent_that_comes_back_keeps_the_key_that_its_end_could_not_free(alone: Base) -> None:
-    """[E6] [P9] A producer held the key's row when the parent ended, so it was to be freed later. Once the
-    parent waits again it must not be: a twin would come in beside it."""
-    store, worker, job = await started(alone, unique_key="k")
+SETTLE = "SELECT windlass.settle_rest(100)"
+RETRY = "SELECT windlass.retry($1)"
+
+
+async def keeping_its_key(base: Base) -> Family:
+    """A parent that is dead, and whose unique key was left to settle_rest: a producer held the key's row."""
+    store, worker, job = await started(base, unique_key="k")
     await store.split(worker, 1, job, plan(1))
-    group = Family(alone, store, worker, job.id)
+    group = Family(base, store, worker, job.id)
     (part,) = await group.claim()
-    (producer,) = await alone.sessions(1)
+    (producer,) = await base.sessions(1)
     await producer.begin()
     await producer.run("SELECT FROM windlass.unique_key WHERE key = 'k' FOR UPDATE")
     await store.finish(worker, 2, [Outcome(job=part, kind=Kind.DEAD, error=failure())])
     await store.promote()
     assert (await group.look()).state == "dead"
     await producer.rollback()
-    assert await store.redrive(job.id) == 1
-    for _ in range(2):
-        await store.promote()
-    twin = NewJob(task="t", payload="{}", queue=alone.queue, options=Options(unique_key="k"))
-    (receipt,) = await store.enqueue([twin])
-    assert (receipt.id, receipt.status) == (job.id, "rerun")
+    return group
+
+
+async def key_is_its_own(group: Family) -> None:
+    """A twin does not come in beside it, nor after another look at what is to be settled."""
+    await group.store.promote()
+    twin = NewJob(task="t", payload="{}", queue=group.base.queue, options=Options(unique_key="k"))
+    (receipt,) = await group.store.enqueue([twin])
+    assert (receipt.id, receipt.status) == (group.id, "rerun")
+
+
+async def test_a_parent_that_comes_back_keeps_the_key_that_its_end_could_not_free(alone: Base) -> None:
+    """[E6] [P9] It was to be freed later. Once the parent waits again it must not be: a twin would come in
+    beside it."""
+    group = await keeping_its_key(alone)
+    assert await group.store.redrive(group.id) == 1
+    await group.store.promote()
+    await key_is_its_own(group)
+
+
+async def test_the_key_of_a_parent_that_is_coming_back_is_not_freed(alone: Base) -> None:
+    """[E6] [P9] Nobody else sees yet that it waits again; who brings it back has taken the note away."""
+    group = await keeping_its_key(alone)
+    (operator,) = await alone.sessions(1)
+    await operator.begin()
+    assert await operator.value(RETRY, group.id) == "retried"
+    assert await alone.look.value(SETTLE) == 0
+    await operator.commit()
+    await key_is_its_own(group)
+
+
+async def test_a_parent_that_comes_back_takes_a_key_again_that_is_being_freed(alone: Base) -> None:
+    """[E6] [P9] It found its key where it was, waited for the note to be removed, and went on without a key.
+    Before it, one is freed that owes a rerun, and that is held up, as by an adoption."""
+    (producer,) = await alone.sessions(1)
+    lane, worker = await alone.lane(), await alone.worker()
+    await alone.look.enqueue(unique_key="first")
+    got = await alone.claim(lane, worker)
+    await producer.begin()
+    await producer.enqueue(unique_key="first")
+    await alone.finish(worker, got.jobs)
+    group = await keeping_its_key(alone)
+    await producer.commit()
+    holder, settler, operator = await alone.sessions(3)
+    await holder.begin()
+    await holder.run("LOCK TABLE ONLY windlass.ready IN SHARE ROW EXCLUSIVE MODE")
+    settled = asyncio.create_task(settler.value(SETTLE))
+    await alone.blocked(settler)
+    retried = asyncio.create_task(operator.value(RETRY, group.id))
+    await alone.blocked(operator)
+    await holder.commit()
+    assert (await settled, await retried) == (2, "retried")
+    await key_is_its_own(group)

@@ -217,6 +217,35 @@ async def test_a_taker_sees_the_old_rate_or_the_new(base: Base) -> None:
     assert await other == 0
 
 
+async def test_what_grows_until_a_rate_is_changed_grows_by_the_old_one(alone: Base) -> None:
+    """[F1] Also while the change waits for somebody who holds the bucket."""
+    store, clock = await alone.store(), await alone.clock()
+    await store.declare_budget(NewBudget(name="b", rate=1.0, burst=10_000))
+    assert (await store.take("b", 10_000)).granted
+    holder, changer = await alone.sessions(2)
+    await holder.begin()
+    await holder.run("SELECT windlass.take_tokens('b', 10000)")
+    changing = asyncio.create_task(changer.run("SELECT windlass.set_budget('b', '{\"rate\": 2}')"))
+    await alone.blocked(changer)
+    await clock.advance(1000)
+    await holder.rollback()
+    await changing
+    assert 1000 <= await alone.look.value("SELECT windlass.bucket_tokens('b', '')") < 1500
+
+
+async def test_a_budget_that_is_set_while_it_is_being_dropped_is_made_anew(base: Base) -> None:
+    """[F1] Who drops and who changes it take turns; a change of what is gone would be lost."""
+    name = await a_budget(base, rate=1.0, burst=5)
+    dropper, changer = await base.sessions(2)
+    await dropper.begin()
+    assert await dropper.value("SELECT windlass.drop_budget($1)", name)
+    changing = asyncio.create_task(changer.run("SELECT windlass.set_budget($1, '{\"rate\": 2}')", name))
+    await base.blocked(changer)
+    await dropper.commit()
+    await changing
+    assert await base.look.value("SELECT rate FROM windlass.budget WHERE name = $1", name) == 2
+
+
 async def test_idle_buckets_of_keys_leave_no_rows(alone: Base) -> None:
     """[F1] One that is full again, and whose period is over, is like one that never was; another stays."""
     store, clock = await alone.store(), await alone.clock()

@@ -190,6 +190,19 @@ async def test_a_server_that_was_not_adopted_yet_keeps_the_order(alone: Base, *,
     assert await line(alone) == list("1234567")
 
 
+async def test_a_job_that_came_after_another_keeps_the_order_from_the_end_of_that(alone: Base) -> None:
+    """[F6] [P12] Its queue has no lane yet when it may go on."""
+    lane, worker = await alone.lane("first"), await alone.worker()
+    first = await alone.look.enqueue(queue="first")
+    await alone.look.enqueue("1", ordering_key="k", after=[first])
+    plain = await alone.look.enqueue(after=[first])
+    assert await alone.drain(lane, worker) == [first]
+    await alone.lane()
+    await add(alone.look, "2")
+    assert await line(alone) == ["1", "2"]
+    assert await alone.state(plain) == "scheduled", "due now"
+
+
 async def test_those_without_a_key_wait_for_their_lane_beside_it(alone: Base) -> None:
     """[F6] [C3] [rule 11] The ring of a fair key belongs to a lane; of a call each job goes its own way, and
     all of them run."""

@@ -29,6 +29,9 @@ PLACES = "SELECT * FROM windlass.places_of($1)"
 ERROR = Failure("ValueError", "boom", "Traceback ...")
 
 
+RETRIES = ("SELECT windlass.retry($1)", "SELECT windlass.retry_many(ARRAY[$1::bigint])")
+
+
 async def add(base: Base, n: int) -> list[int]:
     """Plain jobs at the back of the test's lane."""
     ids: list[int] = await base.look.value(ADD, base.queue, n)
@@ -198,3 +201,22 @@ async def test_jobs_retried_together_wake_who_waits(base: Base) -> None:
     await other.retry(ids)
     assert await waiting
     assert [job.id for claim in await store.claim(worker, [base.queue], 10) for job in claim.jobs] == ids
+
+
+@pytest.mark.parametrize("retry", RETRIES)
+async def test_a_dead_job_that_was_brought_back_counts_as_what_it_became(alone: Base, retry: str) -> None:
+    """[O6] [P12] One that comes after it is enqueued while it ends well, and looked at once it is gone. Where
+    the note of its first end stands, that job ends dead without having run."""
+    lane, worker = await alone.lane(), await alone.worker()
+    (first,) = await kill(alone, lane, worker, 1)
+    await alone.look.value(retry, first)
+    got = await alone.claim(lane, worker)
+    assert got.ids == [first]
+    (producer,) = await alone.sessions(1)
+    await producer.begin()
+    after = await producer.enqueue(after=[first])
+    await alone.finish(worker, got.jobs)
+    assert await alone.look.value("SELECT windlass.delete($1)", first) == "deleted"
+    await producer.commit()
+    await (await alone.store()).promote()
+    assert await alone.drain(lane, worker) == [after]

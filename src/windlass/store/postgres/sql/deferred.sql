@@ -133,8 +133,8 @@ END $$;
 
 -- Moves deferred jobs, by their places in the table, to their lanes; true where some went aside, to a waiting
 -- list or the ring of fair keys, so that sweep_gates and admit have something to do.
--- Callers: promote, serve_after, go_on. May call: worker. Lock: the rows, held by the caller, who
--- knows that their lanes are declared; those of offer.
+-- Callers: promote, serve_after, go_on. May call: worker. Lock: the rows, held by the caller, who knows that
+-- their lanes are declared, or that they have a gate to pass; those of offer.
 CREATE OR REPLACE FUNCTION windlass.offer_deferred(p_places tid[]) RETURNS boolean
 LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
 SET enable_sort = off SET jit = off AS $$
@@ -332,16 +332,21 @@ BEGIN
                                                     WHERE d.id = u.job AND NOT isfinite(d.run_at) OFFSET 0)));
     v_free := ARRAY(SELECT m FROM unnest(v_mine) AS m
                      WHERE NOT EXISTS (SELECT FROM windlass.after_edge e WHERE e.job = m OFFSET 0));
+    -- Without a lane those that have a gate to pass: their turns are of now [F6].
     SELECT array_agg(x.place) INTO v_out
-      FROM (SELECT array_agg(d.place ORDER BY d.id) AS places
+      FROM (SELECT array_agg(d.place ORDER BY d.id) AS places,
+                   windlass.lane_for(d.queue, d.priority, d.abilities) IS NOT NULL AS known
               FROM (SELECT x.ctid AS place, x.id, x.queue, x.priority,
                            windlass.abilities_of(x.options) AS abilities
                       FROM windlass.deferred x
                      WHERE x.id = ANY (v_free) AND coalesce(x.not_before <= v_now, true)
                        AND x.replaces IS NULL OFFSET 0) AS d
-             GROUP BY d.queue, d.priority, d.abilities
-            HAVING windlass.lane_for(d.queue, d.priority, d.abilities) IS NOT NULL) AS g
-     CROSS JOIN LATERAL unnest(g.places) AS x (place);
+             GROUP BY d.queue, d.priority, d.abilities) AS g
+     CROSS JOIN LATERAL unnest(g.places) AS x (place)
+     WHERE g.known OR EXISTS (SELECT FROM windlass.deferred w
+                               WHERE w.ctid = x.place
+                                 AND windlass.next_gate(w.id, w.queue, w.task, w.options) IS NOT NULL
+                              OFFSET 0);
     v_aside := windlass.offer_deferred(coalesce(v_out, '{}'));
     -- The others are due now or later. A new xid: promote's watermark may have passed this moment already.
     UPDATE windlass.deferred d SET run_at = greatest(v_now, d.not_before), xid = pg_current_xact_id()

@@ -278,15 +278,21 @@ END $$;
 -- What became of jobs that enqueue_many has just added, in order (see Receipt): 'enqueued', or 'held' at a
 -- gate or for a turn.
 -- Callers: the store and the adapters, in the statement that adds them, where one has no place in its lane.
--- May call: worker, producer. Lock: none. The id of a job in a lane has the lane in its upper bits; one that
--- is held has a row there, and one without may wait in deferred for its lane.
+-- May call: worker, producer. Lock: none. The id of a job in a lane has the lane in its upper bits. The
+-- others are held, but where there was no lane: then some may wait in deferred for it.
 CREATE OR REPLACE FUNCTION windlass.statuses_of(p_ids bigint[]) RETURNS text[]
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
 SET enable_bitmapscan = off SET jit = off AS $$
+DECLARE
+    v_some boolean;
 BEGIN
-    RETURN ARRAY(SELECT CASE WHEN u.id >> 44 = 0 AND EXISTS (SELECT FROM windlass.held h
-                                                              WHERE h.id = u.id OFFSET 0)
-                        THEN 'held' ELSE 'enqueued' END
+    SELECT EXISTS (SELECT FROM windlass.deferred d WHERE d.id BETWEEN x.low AND x.high) INTO v_some
+      FROM (SELECT min(u.id) AS low, max(u.id) AS high FROM unnest(p_ids) AS u (id)
+             WHERE u.id >> 44 = 0) AS x;
+    RETURN ARRAY(SELECT CASE WHEN u.id >> 44 > 0
+                               OR v_some AND NOT EXISTS (SELECT FROM windlass.held h
+                                                          WHERE h.id = u.id OFFSET 0)
+                        THEN 'enqueued' ELSE 'held' END
                    FROM unnest(p_ids) WITH ORDINALITY AS u (id, i) ORDER BY u.i);
 END $$;
 

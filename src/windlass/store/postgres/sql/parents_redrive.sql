@@ -84,9 +84,9 @@ BEGIN
         EXIT WHEN FOUND;
         SELECT u.job INTO v_holder FROM windlass.unique_key u WHERE u.key = v_key;
         IF v_holder = p.id THEN
-            -- Its end has not freed the key yet: see settle.
+            -- Its end has not freed the key yet: see settle. Where somebody does so now, it is ours no more.
             DELETE FROM windlass.unsettled u WHERE u.job = p.id;
-            EXIT;
+            EXIT WHEN EXISTS (SELECT FROM windlass.unique_key u WHERE u.key = v_key AND u.job = p.id);
         ELSIF v_holder IS NOT NULL THEN
             RETURN v_holder;
         END IF;

@@ -56,8 +56,9 @@ END $$;
 -- Changes a budget's settings: tokens accrued so far were accrued at the old rate, and a new rate or burst
 -- forgives a debt [F1].
 -- Callers: set_budget, set_rate. May call: worker.
--- Lock: that of budget_lock, then the rows of its buckets by key, then its own: whoever holds a bucket's row
--- sees either all of the old or all of the new. The same as Bucket.changed in windlass.core.
+-- Lock: that of budget_lock, held by the caller; then the rows of its buckets by key, then its own: whoever
+-- holds a bucket's row sees either all of the old or all of the new. The same as Bucket.changed in
+-- windlass.core.
 CREATE OR REPLACE FUNCTION windlass.budget_change(
     p_name text, p_changes jsonb, p_now float8 DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql AS $$
@@ -66,7 +67,6 @@ DECLARE
     v_now   float8;
     v_burst float8;
 BEGIN
-    PERFORM windlass.budget_lock(p_name);
     PERFORM FROM windlass.bucket k WHERE k.budget = p_name ORDER BY k.key FOR UPDATE;
     SELECT * INTO b FROM windlass.budget x WHERE x.name = p_name;
     v_now := windlass.unix_time(p_now);
@@ -110,7 +110,7 @@ BEGIN
 END $$;
 
 -- Makes those who change a budget wait for each other.
--- Callers: budget_add, budget_change, set_budget, set_rate, drop_budget. May call: worker.
+-- Callers: budget_add, set_budget, set_rate, drop_budget. May call: worker.
 -- Lock: advisory, (oid of the budget table, hash of the name), until the transaction ends; before the rows of
 -- its buckets and then its own, in the order in which a taker locks them.
 CREATE OR REPLACE FUNCTION windlass.budget_lock(p_budget text) RETURNS void

@@ -457,8 +457,9 @@ BEGIN
     v_free := windlass.bucket_try(p_budget, p_key, 5);
     PERFORM FROM windlass.budget x WHERE x.name = p_budget AND x.openings > 0 AND x.breaker > 0
         FOR NO KEY UPDATE SKIP LOCKED;
-    v_free := v_free AND (FOUND OR NOT EXISTS (SELECT FROM windlass.budget x
-                                                WHERE x.name = p_budget AND x.openings > 0 AND x.breaker > 0));
+    v_free := v_free
+              AND (FOUND OR NOT EXISTS (SELECT FROM windlass.budget x WHERE x.name = p_budget
+                                           AND x.openings > 0 AND x.breaker > 0));
     RAISE lock_not_available;  -- so that the locks end with the subtransaction
 EXCEPTION WHEN lock_not_available THEN
     RETURN v_free;

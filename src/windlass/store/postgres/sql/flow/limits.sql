@@ -18,9 +18,9 @@ $$;
 
 -- The first gate that a job must pass and has no pass for; NULL: it may go to its lane [F3] [F6]. p_job NULL:
 -- the job is new.
--- Callers: place_changed, enqueue_one, offer_deferred, offer_one, offer_part_jobs, retry_many, admit_gate,
--- admit_onward, admit_unserved. May call: worker. Lock: none. gates_of in windlass.core.flow.gates has the
--- same order.
+-- Callers: place_changed, enqueue_one, serve_after, offer_deferred, offer_one, offer_part_jobs, retry_many,
+-- admit_gate, admit_onward, admit_unserved. May call: worker. Lock: none. gates_of in
+-- windlass.core.flow.gates has the same order.
 CREATE OR REPLACE FUNCTION windlass.next_gate(
     p_job bigint, p_queue text, p_task text, p_options json) RETURNS text
 LANGUAGE plpgsql STABLE AS $$

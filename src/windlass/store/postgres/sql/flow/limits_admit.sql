@@ -179,7 +179,8 @@ BEGIN
               LEFT JOIN windlass.task_setting t ON t.name = x.task) AS h
          CROSS JOIN LATERAL windlass.gate_places(u.gate) AS p),
     head AS MATERIALIZED (
-        SELECT l.gate, l.room, l.leaving, f.*, l.most IS NULL OR f.differ OR l.room <= 0 AND v_shut <> '{}' AS slow
+        SELECT l.gate, l.room, l.leaving, f.*,
+               l.most IS NULL OR f.differ OR l.room <= 0 AND v_shut <> '{}' AS slow
           FROM list l
          CROSS JOIN LATERAL (
             SELECT array_agg(x.id) AS ids, min(x.lane) AS low, max(x.lane) AS high,
@@ -383,7 +384,7 @@ BEGIN
         IF v_kind = 'budget' THEN
             IF v_limit IS NULL THEN
                 v_limit := windlass.bucket_tokens(v_budget, v_key, h.need, NULL, true);
-                -- Else the claim would put it aside again, and so on for as long as somebody keeps the bucket.
+                -- Else the claim would put it aside again, for as long as somebody keeps the bucket.
                 IF v_limit >= v_taken + h.need AND NOT windlass.bucket_is_free(v_budget, v_key) THEN
                     v_limit := 0;
                 END IF;

@@ -18,14 +18,14 @@ END $$;
 -- inlined, so both are of one moment. Of a pass that was only locked, or removed in vain, xmax is older.
 CREATE OR REPLACE FUNCTION windlass.gate_places(p_gate text) RETURNS TABLE (taken bigint, leaving boolean)
 LANGUAGE sql STABLE AS $$
-    SELECT r.n + o.n, r.newest <= x.oldest OR o.newest <= x.oldest
+    SELECT r.n + o.n, least(r.newest, o.newest) < 2147483647  -- that of no xmax
+                      AND least(r.newest, o.newest) <= age(pg_snapshot_xmin(pg_current_snapshot())::xid)
       FROM (SELECT count(DISTINCT p.run) AS n, min(age(p.xmax)) AS newest FROM windlass.pass p
              WHERE p.gate = p_gate
                AND p.run >= coalesce((SELECT s.run FROM windlass.list_start s WHERE s.gate = p_gate
                                        ORDER BY s.no DESC LIMIT 1), 0)) AS r
      CROSS JOIN (SELECT count(*) AS n, min(age(p.xmax)) AS newest FROM windlass.pass p
                   WHERE p.gate = p_gate AND p.run IS NULL) AS o
-     CROSS JOIN (SELECT age(pg_snapshot_xmin(pg_current_snapshot())::xid) AS oldest) AS x
 $$;
 
 -- ==== Making runs ====
