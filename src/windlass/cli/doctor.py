@@ -16,7 +16,14 @@ from windlass import __version__
 from windlass.cli.options import with_json
 from windlass.cli.output import make_sheet, print_json, show
 from windlass.cli.target import Target
-from windlass.errors import ConfigurationError, SchemaMissing, SchemaTooNew, StoreForbidden, WindlassError
+from windlass.errors import (
+    ConfigurationError,
+    SchemaMissing,
+    SchemaTooNew,
+    SchemaUnreleased,
+    StoreForbidden,
+    WindlassError,
+)
 from windlass.presentation.findings import examine
 from windlass.presentation.text import one_line
 from windlass.settings import SECRET, Settings
@@ -119,6 +126,8 @@ def _advice(error: WindlassError) -> str:
         return "run `windlass migrate`"
     if isinstance(error, SchemaTooNew):
         return "upgrade Windlass here to the version that migrated the database"
+    if isinstance(error, SchemaUnreleased):
+        return "use another database, schema or file"
     if isinstance(error, StoreForbidden):
         return "connect as a role of kind reader or worker"
     if isinstance(error, ConfigurationError):
