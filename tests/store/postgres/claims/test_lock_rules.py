@@ -21,8 +21,8 @@ async def held_by(base: Base, session: Session) -> list[int]:
 
 
 async def test_many_lanes_are_locked_in_their_order(base: Base) -> None:
-    """[rule 13] Two who lock the same lanes would wait for each other. Whoever waits for one of them has those
-    before it and none behind it."""
+    """[rule 13] Two who lock the same lanes would wait for each other. Whoever waits for one of them has
+    those before it and none behind it."""
     lanes, jobs = [], []
     for number in range(12):
         queue = f"{base.queue}-{number}"
