@@ -3,6 +3,7 @@
 WindlassError
 ├── ConfigurationError          the app or its settings cannot work as written
 │   ├── SchemaTooNew            the database was migrated by a newer Windlass
+│   ├── SchemaUnreleased        the database was made by a Windlass that was never released
 │   └── SchemaMissing           the database was never migrated, or not to this version
 ├── EnqueueError                refused before anything was written
 │   ├── InvalidName             task or queue name outside [a-z0-9_.-]{1,64}
@@ -70,6 +71,11 @@ class ConfigurationError(WindlassError):
 
 class SchemaTooNew(ConfigurationError):
     """The database was migrated by a newer Windlass than this one."""
+
+
+class SchemaUnreleased(ConfigurationError):
+    """The database was made by a Windlass that was never released, or whose first migration was edited since.
+    No other version can migrate it: use another one, or an empty schema or file."""
 
 
 class SchemaMissing(ConfigurationError):

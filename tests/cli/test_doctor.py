@@ -1,6 +1,9 @@
 """windlass doctor: what it finds, and that trouble is a finding with advice rather than a traceback [M6]."""
 
 import json
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +51,42 @@ def test_a_database_that_was_never_migrated(pg_database: str) -> None:
     result = windlass("doctor", "--database", pg_database)
     assert result.exit_code == 1
     assert "→ run `windlass migrate`" in result.stdout
+
+
+HOLDS = """
+import apsw, sys
+file = apsw.Connection(sys.argv[1])
+file.execute("BEGIN IMMEDIATE")
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/locks").exists(), reason="the kernel lists no locks")
+@pytest.mark.parametrize("stopped", [True, False])
+def test_whoever_holds_the_write_lock_of_a_file_is_named(tmp_path: Path, stopped: bool) -> None:
+    """A process that was stopped within a transaction keeps everybody else from writing."""
+    file = tmp_path / "jobs.db"
+    desk = Desk(f"sqlite:///{file.as_posix()}")
+    desk.ok("migrate")
+    argv, pipe = [sys.executable, "-c", HOLDS, str(file), "s3cret"], subprocess.PIPE
+    with subprocess.Popen(argv, stdin=pipe, stdout=pipe) as holder:
+        try:
+            assert holder.stdout is not None
+            assert holder.stdout.readline() == b"held\n"
+            if stopped:
+                holder.send_signal(signal.SIGSTOP)
+            result = desk.run("doctor", "--json")
+        finally:
+            holder.kill()
+    assert result.exit_code == 1
+    found = findings(json.loads(result.stdout))["database"]
+    assert f"jobs.db is busy: process {holder.pid} (python" in found["text"]
+    assert ("which is stopped) has held its write lock" in found["text"]) is stopped
+    assert (f"kill -CONT {holder.pid}" in found["text"]) is stopped
+    assert "the process that it names" in found["advice"]
+    assert "s3cret" not in result.output
+    desk.ok("doctor")
 
 
 def test_a_file_that_is_not_there_is_not_made(tmp_path: Path) -> None:

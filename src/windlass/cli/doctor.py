@@ -8,6 +8,7 @@ import importlib.metadata
 import platform
 import sys
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 import click
 from rich.text import Text
@@ -16,7 +17,15 @@ from windlass import __version__
 from windlass.cli.options import with_json
 from windlass.cli.output import make_sheet, print_json, show
 from windlass.cli.target import Target
-from windlass.errors import ConfigurationError, SchemaMissing, SchemaTooNew, StoreForbidden, WindlassError
+from windlass.errors import (
+    ConfigurationError,
+    SchemaMissing,
+    SchemaTooNew,
+    SchemaUnreleased,
+    StoreBusy,
+    StoreForbidden,
+    WindlassError,
+)
 from windlass.presentation.findings import examine
 from windlass.presentation.text import one_line
 from windlass.settings import SECRET, Settings
@@ -25,6 +34,18 @@ from windlass.store.protocol import Store
 from windlass.store.records import Finding
 
 _MARKS = {"ok": ("ok", "green"), "warning": ("warning", "yellow"), "error": ("error", "bold red")}
+
+_ADVICE: Final[dict[type[WindlassError], str]] = {
+    SchemaMissing: "run `windlass migrate`",
+    SchemaTooNew: "upgrade Windlass here to the version that migrated the database",
+    SchemaUnreleased: "use another database, schema or file",
+    StoreBusy: "end what keeps it busy: the process that it names, or a long transaction",
+    StoreForbidden: "connect as a role of kind reader or worker",
+    ConfigurationError: "correct the setting it names",
+}
+_UNREACHED: Final = (
+    "see that the server runs and is reachable from here, and that user, password and database exist"
+)
 
 
 @click.command()
@@ -115,15 +136,7 @@ def _version(distribution: str) -> str | None:
 
 
 def _advice(error: WindlassError) -> str:
-    if isinstance(error, SchemaMissing):
-        return "run `windlass migrate`"
-    if isinstance(error, SchemaTooNew):
-        return "upgrade Windlass here to the version that migrated the database"
-    if isinstance(error, StoreForbidden):
-        return "connect as a role of kind reader or worker"
-    if isinstance(error, ConfigurationError):
-        return "correct the setting it names"
-    return "see that the server runs and is reachable from here, and that user, password and database exist"
+    return next((advice for kind, advice in _ADVICE.items() if isinstance(error, kind)), _UNREACHED)
 
 
 def _print(found: Sequence[Finding]) -> None:

@@ -19,7 +19,7 @@ from typing import Final, Protocol
 
 from windlass.cluster.coordinator import TERM, Coordinator
 from windlass.core.retry import Backoff, DeathPolicy
-from windlass.errors import SchemaMissing, StoreError, WorkerLost
+from windlass.errors import SchemaMissing, StoreError, StoreFull, WorkerLost
 from windlass.running.outages import OutageLog
 from windlass.settings import Settings
 from windlass.store.protocol import Store
@@ -103,6 +103,8 @@ class Member:
         self._heard_at = float("-inf")
         self._unanswered = 0
         """How many questions in a row the store did not answer."""
+        self.writes: str = "done"
+        """How the last heartbeat was written: "done", "full" where the store has no room, else "failing"."""
         self._outages = OutageLog(logger)
         self.record: Final = recorder_for(settings, socket.gethostname())
         """What this host counts and notes of the cluster."""
@@ -231,13 +233,14 @@ class Member:
             except WorkerLost:
                 self._lose(worker, identity)
             except (StoreError, TimeoutError) as error:
+                self.writes = "full" if isinstance(error, StoreFull) else "failing"
                 self._outages.failed("heartbeats", "a heartbeat failed: %s", str(error) or "no answer")
                 if time.monotonic() + pause < until:
                     await asyncio.sleep(pause * random.uniform(0.5, 1.5))
                     pause *= 2
                     continue
             else:
-                identity.beaten_at = began
+                identity.beaten_at, self.writes = began, "done"
                 self._heard_at = max(self._heard_at, began)
                 self._outages.recovered("heartbeats")
                 if beat.cancel:

@@ -102,6 +102,7 @@ def start():
         True,
         {
             "store": "reached",
+            "writes": "done",
             "hand_backs": "done",
             "processes": 1,
             "deaf": 0,

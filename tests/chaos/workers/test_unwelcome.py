@@ -12,13 +12,15 @@ import subprocess
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import asyncpg
 import psutil
+import psycopg
 import pytest
+from psycopg import sql
 
 from tests.chaos.figures import Figure
 from tests.chaos.kit import until
@@ -115,6 +117,20 @@ def small_disk() -> Iterator[Path]:
             subprocess.run(["umount", "--lazy", place], check=True)
 
 
+@contextmanager
+def small_database(disk: Path) -> Iterator[str]:
+    """A database whose tables are on this disk; the server's log has its own, or it would end, too."""
+    with Server(18, fsync=False) as server:
+        data = disk / "tables"
+        data.mkdir()
+        owner = server.data_dir.stat()
+        os.chown(data, owner.st_uid, owner.st_gid)
+        with psycopg.connect(server.dsn("postgres"), autocommit=True) as session:
+            session.execute(sql.SQL("CREATE TABLESPACE small LOCATION {}").format(str(data)))
+            session.execute("CREATE DATABASE small TABLESPACE small")
+        yield server.dsn("small")
+
+
 def fill(place: Path) -> None:
     """Leave no byte free."""
     with (place / "ballast").open("wb", buffering=0) as ballast, contextlib.suppress(OSError):
@@ -140,6 +156,42 @@ async def full(scene: Scene, disk: Path, figure: Figure) -> None:
     assert {record.state for record in await scene.records(jobs)} == {"succeeded"}
 
 
+async def says_full(scene: Scene, disk: Path) -> None:
+    """`/readyz` says so while a write finds no room, and no longer."""
+    gate = scene.folder / "gate"
+    async with coordinating(scene) as host:
+        for job in await scene.enqueue("bulky", 4, gate=str(gate), size=200_000):
+            await scene.seen(job)
+        assert (await host.readiness() or {})["writes"] == "done"
+        fill(disk)
+        gate.touch()
+
+        async def says(status: str, writes: str) -> bool:
+            readiness = await host.readiness() or {}
+            return (readiness.get("status"), readiness.get("writes")) == (status, writes)
+
+        await until(lambda: says("not ready", "full"), 15.0)
+        (disk / "ballast").unlink()
+        await until(lambda: says("ready", "done"), 30.0)
+        await scene.all_ended(30.0)
+
+
+@pytest.mark.slow
+async def test_m6_a_full_disk_is_not_ready_on_sqlite(tmp_path: Path, small_disk: Path) -> None:
+    """[M6]"""
+    async with Scene(f"sqlite:///{small_disk}/jobs.db", tmp_path) as scene:
+        await says_full(scene, small_disk)
+
+
+@pytest.mark.slow
+async def test_m6_a_full_disk_is_not_ready_on_postgres(tmp_path: Path, small_disk: Path) -> None:
+    """[M6]"""
+    with small_database(small_disk) as dsn:
+        await PostgresStore(dsn).migrate()
+        async with Scene(dsn, tmp_path) as scene:
+            await says_full(scene, small_disk)
+
+
 @pytest.mark.slow
 async def test_the_disk_is_full_on_sqlite(tmp_path: Path, small_disk: Path, figure: Figure) -> None:
     async with Scene(f"sqlite:///{small_disk}/jobs.db", tmp_path) as scene:
@@ -148,14 +200,7 @@ async def test_the_disk_is_full_on_sqlite(tmp_path: Path, small_disk: Path, figu
 
 @pytest.mark.soak
 async def test_the_disk_is_full_on_postgres(tmp_path: Path, small_disk: Path, figure: Figure) -> None:
-    """That of the tables; the server's log has its own, or it would end, too."""
-    with Server(18, fsync=False) as server:
-        data = small_disk / "tables"
-        data.mkdir()
-        owner = server.data_dir.stat()
-        os.chown(data, owner.st_uid, owner.st_gid)
-        space = f"CREATE TABLESPACE small LOCATION '{data}'"
-        await execute(server.dsn("postgres"), space, "CREATE DATABASE small TABLESPACE small")
-        await PostgresStore(server.dsn("small")).migrate()
-        async with Scene(server.dsn("small"), tmp_path) as scene:
+    with small_database(small_disk) as dsn:
+        await PostgresStore(dsn).migrate()
+        async with Scene(dsn, tmp_path) as scene:
             await full(scene, small_disk, figure)

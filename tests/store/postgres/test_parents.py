@@ -178,6 +178,36 @@ async def test_a_retry_and_a_redrive_of_the_same_part_meet(base: Base) -> None:
     assert (found.out, found.dead, found.done, found.records) == (1, 0, 7, 4)
 
 
+async def test_a_retry_of_a_part_that_is_being_deleted_waits_for_that(base: Base) -> None:
+    """[P9] Else the parent would wait again, for a part that never comes."""
+    kin = await family(base, 1)
+    (job,) = await kin.claim()
+    await kin.store.finish(kin.worker, 2, [Outcome(job=job, kind=Kind.DEAD, error=failure())])
+    deleter, other = await base.sessions(2)
+    await deleter.begin()
+    assert await deleter.value("SELECT windlass.delete($1)", job.id) == "deleted"
+    late = asyncio.create_task(other.value("SELECT windlass.retry($1)", job.id))
+    await base.blocked(other)
+    await deleter.commit()
+    assert await late == "not_found"
+    found = await kin.look()
+    assert (found.state, found.out, found.dead) == (State.DEAD, 0, 1)
+
+
+async def test_what_is_decided_of_a_parent_is_decided_after_whoever_has_it(base: Base) -> None:
+    """[P9] A claim that wants more parts meets a cancel: it looks at the parent once it has it."""
+    kin = await family(base, 5)
+    canceller, claimer = await base.sessions(2)
+    await canceller.begin()
+    assert await canceller.value("SELECT windlass.cancel($1)", kin.id) == "requested"
+    late = asyncio.create_task(claimer.value("SELECT windlass.advance($1, NULL, 3)", kin.id))
+    await base.blocked(claimer)
+    await canceller.commit()
+    assert await late == "cancelled"
+    assert await kin.claim() == []
+    assert (await kin.look()).out == 0
+
+
 async def test_a_part_whose_options_cannot_be_read_ends_for_its_parent_too(alone: Base) -> None:
     """[P9] [fault 17] It runs with the defaults, so its worker does not know that it is a part."""
     store, worker, first = await started(alone)

@@ -12,11 +12,11 @@ import pytest
 
 from tests.store.sqlite.invariants import check
 from tests.store.sqlite.kit import foreign, job, opened
-from windlass.errors import SchemaTooNew
+from windlass.errors import SchemaTooNew, SchemaUnreleased
 from windlass.store.records import Migration
 from windlass.store.sqlite import SQLiteStore, schema
 from windlass.store.sqlite.connections.connection import check_version, connect
-from windlass.store.sqlite.schema import VERSION
+from windlass.store.sqlite.schema import ORIGIN, VERSION
 
 
 async def test_opening_migrates(tmp_path: Path) -> None:
@@ -38,7 +38,7 @@ async def test_a_new_file_has_exactly_the_schema_of_the_migrations(tmp_path: Pat
         scripts.execute(script)
     file = foreign(path)
     identity = file.execute("SELECT identity FROM windlass_schema").get  # each file has one of its own
-    scripts.execute("INSERT INTO windlass_schema VALUES (1, ?, ?)", (VERSION, identity))
+    scripts.execute("INSERT INTO windlass_schema VALUES (1, ?, ?, ?)", (VERSION, ORIGIN, identity))
     assert _everything(file) == _everything(scripts)
     file.close()
     check(path)
@@ -74,7 +74,7 @@ async def test_two_migrations_at_once_are_one(tmp_path: Path) -> None:
     assert await asyncio.to_thread(waits.wait, 10)
     for _, script in schema.MIGRATIONS:
         first.execute(script)
-    first.execute("INSERT INTO windlass_schema (only, version) VALUES (1, ?)", (VERSION,))
+    first.execute("INSERT INTO windlass_schema (only, version, origin) VALUES (1, ?, ?)", (VERSION, ORIGIN))
     first.execute("COMMIT")
     assert await late == Migration(VERSION, VERSION)
     first.close()
@@ -89,6 +89,25 @@ async def test_a_newer_schema_is_refused_and_left_alone(tmp_path: Path) -> None:
     other.execute("UPDATE windlass_schema SET version = ?", (VERSION + 1,))
     for attempt in (SQLiteStore(path).migrate, SQLiteStore(path).open):
         with pytest.raises(SchemaTooNew, match="upgrade Windlass"):
+            await attempt()
+    assert other.execute("SELECT count(*) FROM windlass_job").get == 1
+    other.close()
+
+
+@pytest.mark.parametrize("version", [VERSION, VERSION + 16])
+@pytest.mark.parametrize("change", ["SET origin = 'another'", "DROP COLUMN origin"])
+async def test_a_schema_that_was_never_released_is_refused(tmp_path: Path, version: int, change: str) -> None:
+    """Its number says nothing: those before the first release had higher ones, and told no origin."""
+    path = tmp_path / "w.db"
+    async with opened(path) as store:
+        await store.enqueue([job()])
+    other = foreign(path)
+    other.execute("UPDATE windlass_schema SET version = ?", (version,))
+    other.execute(f"{'UPDATE' if 'SET' in change else 'ALTER TABLE'} windlass_schema {change}")
+    for attempt in (SQLiteStore(path).migrate, SQLiteStore(path).open):
+        with pytest.raises(
+            SchemaUnreleased, match=rf"version {version}, was .* never released.*another file"
+        ):
             await attempt()
     assert other.execute("SELECT count(*) FROM windlass_job").get == 1
     other.close()

@@ -19,6 +19,7 @@ import apsw
 
 from windlass.errors import SchemaTooNew
 from windlass.store.fields import SUBJECTS, fields_of
+from windlass.store.origin import check_origin, origin_of
 from windlass.store.records import Migration
 
 _NAMED = re.compile(r"^-- ([:=])(\w+).*\n", re.MULTILINE)
@@ -92,6 +93,7 @@ def _bare(statement: str) -> str:
 _SQL = Statements("schema")
 MIGRATIONS = migrations()
 VERSION = MIGRATIONS[-1][0]
+ORIGIN = origin_of(MIGRATIONS[0][1])
 
 
 def migrate(connection: apsw.Connection) -> Migration:
@@ -109,7 +111,7 @@ def migrate(connection: apsw.Connection) -> Migration:
         for number, script in MIGRATIONS:
             if number > before:
                 connection.execute(script, can_cache=False)
-        connection.execute(_SQL["write"], (VERSION,))
+        connection.execute(_SQL["write"], (VERSION, ORIGIN))
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:
@@ -119,11 +121,16 @@ def migrate(connection: apsw.Connection) -> Migration:
 
 
 def _version(connection: apsw.Connection) -> int:
-    """The version of the schema, 0 where there is none. Raises SchemaTooNew."""
+    """The version of the schema, 0 where there is none. Raises SchemaUnreleased and SchemaTooNew."""
     # Not `table_exists`: it asks this connection's memory of the schema, which may be older than the lock.
     if not connection.execute(_SQL["exists"]).get:
         return 0
-    version = int(connection.execute(_SQL["read"]).get or 0)
+    cursor = connection.execute(_SQL["read"])
+    columns = [name for name, *_ in cursor.get_description()]
+    found = dict(zip(columns, next(cursor), strict=True))
+    version = int(found["version"])
+    what = f"{connection.filename}, at schema version {version},"
+    check_origin(what, found.get("origin"), ORIGIN, "use another file")
     if version > VERSION:
         raise SchemaTooNew(
             f"{connection.filename} has schema version {version}, and this Windlass knows only {VERSION}: "

@@ -103,6 +103,7 @@ _OF_STORES: Final[dict[type[errors.WindlassError], tuple[int, str, str, float | 
     errors.StoreFull: (503, "store_full", _FULL, 30.0),
     errors.SchemaMissing: (503, "schema", _SCHEMA, 30.0),
     errors.SchemaTooNew: (503, "schema", _SCHEMA, 30.0),
+    errors.SchemaUnreleased: (503, "schema", _SCHEMA, 30.0),
 }
 """Those that hold a driver's text, which stays in the log: status, code, message, when to retry."""
 

@@ -151,6 +151,8 @@ class Claimer:
                 self._outages.failed("claims", "cannot claim, next try in %.1f s: %s", pause, error)
                 if isinstance(error, StoreFull):
                     self._answered()
+                    if self._board is not None:
+                        self._board.full()
                 await asyncio.sleep(pause)
                 continue
             failures = 0

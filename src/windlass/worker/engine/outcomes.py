@@ -24,6 +24,7 @@ from windlass.running.outages import OutageLog
 from windlass.store.protocol import Store
 from windlass.store.records import ClaimedJob, Fence, Finished, Outcome
 from windlass.worker.engine.handover import Handover
+from windlass.worker.processes.board import Board
 from windlass.worker.reports.recorder import Recorder
 
 logger: Final = logging.getLogger("windlass.worker")
@@ -52,7 +53,8 @@ PAUSES: Final = Backoff(0.02, 5.0, jitter=0.5)
 class OutcomeLog:
     """The outcomes of one worker on their way to the store. `flushed` is called after each flush, and
     `record` counts what was written, by name where a task is one of `tasks`. `more` says whether anything
-    runs that may end soon; `no_more` is called when nothing does any more."""
+    runs that may end soon; `no_more` is called when nothing does any more. `board` notes that the store is
+    full."""
 
     def __init__(
         self,
@@ -63,7 +65,9 @@ class OutcomeLog:
         record: Recorder | None = None,
         tasks: Container[str] | None = None,
         more: Callable[[], bool] = lambda: True,
+        board: Board | None = None,
     ) -> None:
+        self._board = board
         self.record: Final = record or Recorder()
         self._tasks = tasks
         self._more = more
@@ -228,9 +232,13 @@ class OutcomeLog:
             try:
                 finished = await self._finish(self.handover)
                 self._outages.recovered("outcomes")
+                if failures and self._board is not None:
+                    self._board.full(full=False)
                 return finished
             except (StoreUnavailable, StoreFull) as error:
                 failures += 1
+                if isinstance(error, StoreFull) and self._board is not None:
+                    self._board.full()
                 pause = PAUSES.delay(failures, random.random())
                 message = "cannot write %s, next try in %.1f s: %s"
                 self._outages.failed("outcomes", message, plural(len(self._sending), "outcome"), pause, error)

@@ -67,6 +67,7 @@ class Shift:
             record=record,
             tasks=runner.tasks,
             more=lambda: bool(self.running),
+            board=board,
         )
         self.capacity: Final = Capacity(total, runner.batches())
         self.feedback: Final = Feedback(store, runner.needs)

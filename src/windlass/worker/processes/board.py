@@ -3,9 +3,9 @@
 A child that hangs, or that was killed, cannot say what it was doing. So it notes each job in a small table
 before it starts it, and wipes it out afterwards; the supervisor reads the table from outside, while the child
 lives and after. An entry is two machine words, so writing it costs a job less than a microsecond. Before
-them stand three words more: how far the table was ever filled, when the loop last turned, and when the store
-last answered a claim. The table has room for every slot that there may be, and only what was filled takes
-memory and is read.
+them stand four words more: how far the table was ever filled, when the loop last turned, when the store last
+answered a claim, and when it last had no room for a write. The table has room for every slot that there may
+be, and only what was filled takes memory and is read.
 """
 
 from __future__ import annotations
@@ -25,8 +25,10 @@ word is stored in one piece then, where the standard one stores a number byte by
 
 WORD: Final = struct.Struct("@d")
 PLACE: Final = struct.Struct("@q")
-FILLED, TICKED, ANSWERED, TABLE = 0, 8, 16, 24
+FILLED, TICKED, ANSWERED, FULL, TABLE = 0, 8, 16, 24, 32
 """Where on the board what stands; times are the monotonic clock's."""
+FULL_FOR: Final = 15.0
+"""Seconds for which a store counts as full after it had no room for a write."""
 
 
 class Board:
@@ -96,6 +98,15 @@ class Board:
     def answered(self, *, room: bool = True) -> None:
         """The store has answered a claim, or there is no `room` to claim anything for."""
         WORD.pack_into(self._memory, ANSWERED, time.monotonic() if room else math.inf)
+
+    def full(self, *, full: bool = True) -> None:
+        """The store has no room for a write, or has taken one again."""
+        WORD.pack_into(self._memory, FULL, time.monotonic() if full else 0.0)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the store had no room for a write a moment ago: it is tried again more often than that."""
+        return time.monotonic() - float(WORD.unpack_from(self._memory, FULL)[0]) < FULL_FOR
 
     @property
     def ticked_at(self) -> float:

@@ -70,16 +70,18 @@ class Supervisor:
         self.member: Final = Member(store, settings, settings.queues, workers=settings.processes)
 
     def readiness(self) -> tuple[bool, dict[str, object]]:
-        """Whether jobs can be run right now, and what that hangs on: the store answers, it takes back what
-        dead children held, a child is up and moves, and none takes nothing though it could."""
+        """Whether jobs can be run right now, and what that hangs on: the store answers, it takes what is
+        written and what dead children held, a child is up and moves, and none takes nothing though it could."""
         up = [child for child in self._children if child.ready.is_set() and not child.still]
         reachable, stopping = self.member.reachable, self._shutdown.draining.is_set()
         settled = not self._unsettled
         deaf = sum(child.deaf for child in self._children)
-        well = reachable and settled and not deaf
+        writes = "full" if any(child.board.is_full for child in up) else self.member.writes
+        well = reachable and writes == "done" and settled and not deaf
         ready = well and not stopping and not all(child.leaving for child in up)
         return ready, {
             "store": "reached" if reachable else "out of reach",
+            "writes": writes,
             "hand_backs": "done" if settled else "failing",
             "processes": len(up),
             "deaf": deaf,

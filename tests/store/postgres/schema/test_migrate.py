@@ -13,7 +13,7 @@ import pytest
 from tests.conftest import Schema
 from tests.store.postgres.kit import Base, connect
 from tests.store.postgres.schema.catalog import picture
-from windlass.errors import ConfigurationError, SchemaMissing, SchemaTooNew
+from windlass.errors import ConfigurationError, SchemaMissing, SchemaTooNew, SchemaUnreleased
 from windlass.store.postgres import PostgresStore, schema
 from windlass.store.records import NewJob, Outcome, WorkerInfo
 
@@ -75,6 +75,25 @@ async def test_a_newer_schema_is_refused_and_not_touched(pg_database: str) -> No
             await attempt()
     assert await picture(session, "windlass") == before
     assert await session.value("SELECT version FROM windlass.meta") == 99
+    await session.connection.close()
+
+
+@pytest.mark.parametrize("version", [LATEST, LATEST + 16])
+async def test_a_schema_that_was_never_released_is_refused(pg_database: str, version: int) -> None:
+    """Its number says nothing: those before the first release had higher ones, and told no origin."""
+    store = PostgresStore(pg_database)
+    await store.migrate()
+    session = await connect(pg_database, "q")
+    await session.run("UPDATE windlass.meta SET version = $1, origin = 'another'", version)
+    for _ in range(2):
+        for attempt in (store.migrate, store.open):
+            with pytest.raises(SchemaUnreleased, match=rf"version {version}, was .* never released.*another"):
+                await attempt()
+        await session.run("DROP FUNCTION windlass.schema_version()")
+        await session.run(
+            "CREATE FUNCTION windlass.schema_version(OUT version int, OUT functions text) LANGUAGE sql AS "
+            "'SELECT m.version, m.functions FROM windlass.meta m'"
+        )
     await session.connection.close()
 
 

@@ -45,12 +45,13 @@ CREATE SCHEMA IF NOT EXISTS windlass;
 
 -- ==== Settings ====
 
--- One row: what this schema is, where it was made, and the settings SQL needs to know. ids_from: where the
+-- One row: what this schema is (origin: of which first migration), where it was made, and the settings SQL needs to know. ids_from: where the
 -- ids of jobs outside of lanes go on after a loss, see skip_ids.
 CREATE TABLE windlass.meta (
     single                boolean PRIMARY KEY DEFAULT true CHECK (single),
     version               int NOT NULL DEFAULT 0,
     functions             text NOT NULL DEFAULT '',
+    origin                text,
     system_identifier     bigint,
     database              oid,
     idempotency_retention float8 NOT NULL DEFAULT 86400,

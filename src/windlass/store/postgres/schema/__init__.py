@@ -13,6 +13,7 @@ import re
 from typing import Any, Final
 
 from windlass.errors import ConfigurationError, SchemaMissing, SchemaTooNew
+from windlass.store.origin import check_origin, origin_of
 from windlass.store.postgres.schema.setting_rules import with_rules
 from windlass.store.postgres.schema.sources import definitions, migrations, statements
 from windlass.store.records import Migration
@@ -97,6 +98,12 @@ def latest() -> int:
     return migrations()[-1][0]
 
 
+@functools.cache
+def origin() -> str:
+    """The origin of every schema that this code has made or can migrate."""
+    return origin_of(migrations()[0][1])
+
+
 def fingerprint(schema: str) -> str:
     """Says whether the functions in a database are those of this code."""
     return hashlib.sha256(render(functions(), schema).encode()).hexdigest()[:16]
@@ -106,7 +113,7 @@ def ddl(schema: str = "windlass") -> str:
     """The whole schema as SQL that psql runs in one transaction."""
     check_schema_name(schema)
     steps = [text for _, text in migrations()]
-    stamp = f"SELECT windlass.stamp({latest()}, '{fingerprint(schema)}');"
+    stamp = f"SELECT windlass.stamp({latest()}, '{fingerprint(schema)}', '{origin()}');"
     return f"BEGIN;\n{render(chr(10).join([*steps, _load_functions(), stamp]), schema)}\nCOMMIT;\n"
 
 
@@ -122,11 +129,20 @@ def _load_functions() -> str:
 
 
 async def version_of(connection: Any, schema: str) -> tuple[int, str]:
-    """(version, fingerprint of the functions) of the schema in the database; (0, "") where there is none."""
+    """(version, fingerprint of the functions) of the schema in the database; (0, "") where there is none.
+    Raises SchemaUnreleased and SchemaTooNew."""
     if not await connection.fetchval("SELECT to_regproc($1) IS NOT NULL", f"{schema}.schema_version"):
         return 0, ""
     row = await connection.fetchrow(call("schema_version", 0, schema))
-    return row["version"], row["functions"]
+    version: int = row["version"]
+    what = f"schema {schema!r}, at version {version},"
+    check_origin(what, row.get("origin"), origin(), "use another schema or database")
+    if version > latest():
+        raise SchemaTooNew(
+            f"schema {schema!r} is at version {version}, and this Windlass knows versions up to {latest()}; "
+            "upgrade Windlass on this machine"
+        )
+    return version, row["functions"]
 
 
 async def migrate(connection: Any, schema: str, settings: StoreSettings) -> Migration:
@@ -141,16 +157,16 @@ async def migrate(connection: Any, schema: str, settings: StoreSettings) -> Migr
         lock = "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))"
         await connection.execute(lock, f"windlass migrate {schema}")
         before, stamped = await version_of(connection, schema)
-        _refuse_newer(before, schema)
         for version, text in migrations():
             if version > before:
                 await connection.execute(render(text, schema))
         if before < latest() or stamped != fingerprint(schema):
             await connection.execute(render(_load_functions(), schema))
         await connection.execute(
-            call("stamp", 6, schema),
+            call("stamp", 7, schema),
             latest(),
             fingerprint(schema),
+            origin(),
             settings.idempotency_retention,
             settings.retention,
             settings.size_limit,
@@ -162,7 +178,6 @@ async def migrate(connection: Any, schema: str, settings: StoreSettings) -> Migr
 async def check(connection: Any, schema: str) -> None:
     """Refuse to work with a schema that is missing, older or newer than this code."""
     version, _ = await version_of(connection, schema)
-    _refuse_newer(version, schema)
     if version < latest():
         what = (
             f"is at schema version {version}, and {latest()} is needed"
@@ -175,12 +190,4 @@ async def check(connection: Any, schema: str) -> None:
         raise ConfigurationError(
             f"row security hides rows of {schema}.{hidden} from this role, and Windlass needs them: ALTER "
             f"TABLE {schema}.{hidden} DISABLE ROW LEVEL SECURITY, or give the role BYPASSRLS"
-        )
-
-
-def _refuse_newer(version: int, schema: str) -> None:
-    if version > latest():
-        raise SchemaTooNew(
-            f"schema {schema!r} is at version {version}, and this Windlass knows versions up to {latest()}; "
-            "upgrade Windlass on this machine"
         )

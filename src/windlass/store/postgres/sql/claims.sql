@@ -214,7 +214,8 @@ END $$;
 -- row FOR SHARE.
 --
 -- status: 'jobs'; 'empty'; 'pending' (numbers are drawn that are not visible yet: look again soon); 'paused'
--- (or cooling); 'limited' (its queue has a limit that the caller did not know of, see claim_room). gated:
+-- (or cooling); 'limited' (its queue has a limit that the caller did not know of, see claim_room); 'nobody'
+-- (there are jobs, and worker 0, nobody, rehearses). gated:
 -- some task has a limit, see claim_gated. expires: some job may have waited too long, see claim_expired.
 -- alone: see the end. offered: when each was offered, NULL where its
 -- job was enqueued then. claim: the lane's newest; where there are no jobs, it tells whether others have
@@ -390,6 +391,12 @@ BEGIN
             claim := c.id;
             RETURN;
         END IF;
+    END IF;
+    IF p_worker = 0 THEN  -- a rehearsal, for which nobody may be told of an error
+        status := 'nobody';
+        SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+          INTO seqs, ids, tasks, payloads, options, attempts, deaths, enqueued, offered;
+        RETURN;
     END IF;
     -- 3. The fence brings the xid; then the claim and the new cursor, in one row.
     PERFORM windlass.worker_fence(p_worker);

@@ -4,22 +4,23 @@
 
 -- ==== Version and roles ====
 
--- The version of this schema and the fingerprint of its functions.
+-- The version of this schema, the fingerprint of its functions, and that of its first migration.
 -- Callers: every role that opens the store. May call: worker, producer, reader. Lock: none.
-CREATE OR REPLACE FUNCTION windlass.schema_version(OUT version int, OUT functions text)
+CREATE OR REPLACE FUNCTION windlass.schema_version(
+    OUT version int, OUT functions text, OUT origin text)
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
-    SELECT m.version, m.functions FROM windlass.meta m
+    SELECT m.version, m.functions, m.origin FROM windlass.meta m
 $$;
 
 -- Notes what was migrated, and on which server, so that a copy on another server is recognized as one.
 -- Callers: migrate, the DDL that `windlass sql` prints. May call: owner. Lock: the row of meta.
 CREATE OR REPLACE FUNCTION windlass.stamp(
-    p_version int, p_functions text, p_idempotency_retention float8 DEFAULT NULL,
+    p_version int, p_functions text, p_origin text, p_idempotency_retention float8 DEFAULT NULL,
     p_retention float8 DEFAULT NULL, p_size_limit bigint DEFAULT NULL, p_park_after int DEFAULT NULL)
 RETURNS void
 LANGUAGE sql AS $$
     UPDATE windlass.meta m
-       SET version = p_version, functions = p_functions,
+       SET version = p_version, functions = p_functions, origin = p_origin,
            idempotency_retention = coalesce(p_idempotency_retention, m.idempotency_retention),
            retention = coalesce(p_retention, m.retention), size_limit = coalesce(p_size_limit, m.size_limit),
            park_after = coalesce(p_park_after, m.park_after),

@@ -7,6 +7,7 @@ import os
 import apsw
 
 from windlass import errors
+from windlass.store.sqlite.connections.lock_holder import holder_of
 
 # SQLite reports a disk that cannot take the shared-memory file as an I/O error, not as "full".
 _NO_ROOM = frozenset({apsw.SQLITE_IOERR_SHMSIZE})
@@ -24,9 +25,13 @@ def translate(error: BaseException, path: str) -> BaseException:
 def _translated(error: apsw.Error, path: str) -> Exception:  # noqa: PLR0911 - a table, one row per return
     match error:
         case apsw.BusyError() | apsw.LockedError():
+            holder = holder_of(path)
+            advice = "Try again, and look for a long transaction on this file"
+            if holder is not None and holder.stopped:
+                advice = f"Let it go on (kill -CONT {holder.pid}), or end it"
             return errors.StoreBusy(
-                f"{path} is busy: another process has held its write lock for too long; nothing was written. "
-                "Try again, and look for a long transaction on this file"
+                f"{path} is busy: {holder or 'another process'} has held its write lock for too long; "
+                f"nothing was written. {advice}"
             )
         case apsw.FullError():
             return errors.StoreFull(

@@ -27,10 +27,12 @@
 
 -- ── the schema ─────────────────────────────────────────────────────────────────────────────────────────────
 
--- identity: what this file is known by where its jobs are copied to; a backup has the same.
+-- identity: what this file is known by where its jobs are copied to; a backup has the same. origin: of which
+-- first migration it is.
 CREATE TABLE windlass_schema (
     only     INTEGER PRIMARY KEY CHECK (only = 1),
     version  INTEGER NOT NULL,
+    origin   TEXT NOT NULL,
     identity TEXT NOT NULL DEFAULT (lower(hex(randomblob(16))))
 ) STRICT;
 
