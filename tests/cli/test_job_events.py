@@ -53,3 +53,10 @@ def test_w3_json_has_positions_and_the_state(any_desk: Desk) -> None:
 def test_w3_a_job_that_is_not_there(desk: Desk) -> None:
     desk.visit(tell)
     assert "no job 4711" in desk.refused("job", "events", "4711")
+
+
+@pytest.mark.parametrize("after", ["-1", str(2**63), "four"])
+def test_w3_what_is_no_position_is_refused(desk: Desk, after: str) -> None:
+    result = desk.run("job", "events", "4711", "--after", after)
+    assert result.exit_code == 2
+    assert "--after" in result.stderr

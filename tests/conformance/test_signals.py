@@ -13,7 +13,7 @@ from windlass.errors import (
     SignalRefused,
     WorkerLost,
 )
-from windlass.store.records import SIGNAL, TIMEOUT, Awaited, ClaimedJob, Once, Step, Wait
+from windlass.store.records import SIGNAL, TIMEOUT, Awaited, ClaimedJob, JobChange, Once, Step, Wait
 
 LONG = 3600.0
 
@@ -297,3 +297,37 @@ async def test_w2_signals_of_many_jobs_go_with_them(rig: Rig) -> None:
     assert await rig.store.waits() == []
     with pytest.raises(JobNotFound):
         await rig.store.signal(id, "go", "1")
+
+
+async def test_w2_e8_a_wait_that_is_put_off_does_not_time_out_before(rig: Rig) -> None:
+    """With its job, whose page says so; a signal still wakes it at once."""
+    worker = await rig.worker()
+    put_off, woken = await waiting(rig, worker, timeout=60.0), await waiting(rig, worker, timeout=60.0)
+    for id in (put_off, woken):
+        assert await rig.store.change(id, JobChange(delay=500.0)) == "changed"
+    (first, *_) = await rig.store.waits(job=put_off)
+    assert first.until == pytest.approx(await rig.store.now() + 500.0, abs=5.0)
+    assert await rig.store.signal(woken, "go", "1") == "delivered"
+    assert taken(await ask(rig, worker, await rig.run(worker, woken))) == (SIGNAL, "1")
+    await rig.clock.advance(100.0)
+    await rig.store.promote()
+    assert await state(rig, put_off) is State.SCHEDULED
+    await rig.clock.advance(405.0)
+    await rig.store.promote()
+    assert taken(await ask(rig, worker, await rig.run(worker, put_off)))[0] == TIMEOUT
+
+
+async def test_w2_e8_a_wait_is_not_cut_short(rig: Rig) -> None:
+    """A job that is to run sooner waits on; one that waits for ever is not given a timeout."""
+    worker = await rig.worker()
+    sooner = await waiting(rig, worker, timeout=LONG)
+    assert await rig.store.change(sooner, JobChange(delay=10.0)) == "changed"
+    await rig.clock.advance(11.0)
+    await rig.store.promote()
+    answer = await ask(rig, worker, await rig.run(worker, sooner))
+    assert answer.left == pytest.approx(LONG - 11.0, abs=5.0)
+    for_ever = await waiting(rig, worker, timeout=None)
+    assert await rig.store.change(for_ever, JobChange(delay=10.0)) == "changed"
+    await rig.clock.advance(11.0)
+    await rig.store.promote()
+    assert await ask(rig, worker, await rig.run(worker, for_ever)) == Awaited(left=None)

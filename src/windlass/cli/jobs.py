@@ -17,6 +17,7 @@ from windlass.cli.settings import change_options, given_options
 from windlass.cli.target import Target
 from windlass.core.flow.gates import budget_of
 from windlass.core.harmless import harmless
+from windlass.core.ids import MAX_POSITION
 from windlass.core.json_shapes import misfit
 from windlass.core.read_errors import READ_ERRORS
 from windlass.core.states import FINISHED, State
@@ -139,7 +140,13 @@ def show(target: Target, ids: tuple[int, ...], traceback: bool, as_json: bool) -
 
 @job.command()
 @click.argument("id", metavar="ID", type=JobId())
-@click.option("--after", type=click.IntRange(0), default=0, metavar="POSITION", help="Go on from here. [0]")
+@click.option(
+    "--after",
+    type=click.IntRange(0, MAX_POSITION),
+    default=0,
+    metavar="POSITION",
+    help="Go on from here. [0]",
+)
 @click.option("--follow", is_flag=True, help="Go on until the job has ended.")
 @with_json
 def events(target: Target, id: int, after: int, follow: bool, as_json: bool) -> None:

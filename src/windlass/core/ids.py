@@ -13,6 +13,8 @@ LANE_BITS: Final = 19
 MAX_SEQ: Final = (1 << SEQ_BITS) - 1
 MAX_LANE: Final = (1 << LANE_BITS) - 1
 RESERVED_LANE: Final = 0
+MAX_POSITION: Final = (1 << 63) - 1
+"""The largest position of an event in a stream that a store can be asked for."""
 MAX_ID: Final = (1 << SEQ_BITS + LANE_BITS) - 1
 
 

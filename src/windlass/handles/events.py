@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from windlass.codec import Purpose, sealed_in_words, unseal
+from windlass.core.ids import MAX_POSITION
 from windlass.core.states import FINISHED
-from windlass.errors import JobNotFound, StoreUnavailable
+from windlass.errors import InvalidOption, JobNotFound, StoreUnavailable
 from windlass.running.encoding import decode
 from windlass.running.stopped_clock import StoppedClock
 from windlass.store.records import Emitted
@@ -54,12 +55,22 @@ class StreamEvent(msgspec.Struct, frozen=True, kw_only=True):
     or the server has lost them in a crash."""
 
 
+def checked_position(after: object) -> int:
+    """A position to begin after. Raises InvalidOption for what is none, such as text."""
+    if type(after) is not int or not 0 <= after <= MAX_POSITION:
+        raise InvalidOption(
+            f"after={after!r:.40} is no position of a stream: pass the `position` of the last event that was "
+            "read as a whole number, or 0 to begin with the first one"
+        )
+    return after
+
+
 class Events:
     """Reads a stream, by `async for` and by `for`. Each loop begins anew."""
 
     def __init__(self, job: Job[Any], after: int, follow: bool) -> None:
         self._job = job
-        self._after = after
+        self._after = checked_position(after)
         self._follow = follow
 
     async def __aiter__(self) -> AsyncIterator[StreamEvent]:
@@ -94,8 +105,6 @@ class Reader:
     """How far one loop has come."""
 
     def __init__(self, job: Job[Any], after: int, follow: bool) -> None:
-        if after < 0:
-            raise ValueError(f"after={after} is no position of a stream: 0 is before the first event")
         self.ended = False
         self._job = job
         self._task = job.task

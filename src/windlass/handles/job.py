@@ -161,7 +161,8 @@ class Job(Generic[R_co]):
         It begins after a position (0: with the first event), goes on while the job runs, also over its
         attempts and an outage of the store, and stops when the job has ended. With `follow=False` it stops
         with what is there. Whoever goes on from the position of the last event misses none and sees none
-        twice. Raises JobNotFound, and CodecError when the app's codec cannot read an event."""
+        twice. Raises InvalidOption at once for an `after` that is no position; the loop raises JobNotFound,
+        and CodecError when the app's codec cannot read an event."""
         return Events(self, after, follow)
 
     # -- steering ---------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from typing import Any, ParamSpec, TypeVar
 from windlass.core.durations import Duration
 from windlass.running.emitting import RunStream
 from windlass.running.port import LOOK_EVERY, Port, wait
-from windlass.running.steps import IN_PLACE, WAIT, Call, Steps, span, time_until
+from windlass.running.steps import WAIT, Call, Steps, span, time_until
 from windlass.signals import Retry
 from windlass.store.records import Step
 from windlass.store.signal_rules import check_name
@@ -121,10 +121,7 @@ class Blocking:
 
     def _suspend(self, left: float, name: str) -> None:
         """End the run once the steps in other threads have ended, or sleep where that is soon over."""
-        if left > IN_PLACE:
-            wait(self._port.loop, "blocking.wait", lambda: self._steps.suspend(name, left))
-        else:
-            time.sleep(left)
+        wait(self._port.loop, "blocking.wait", lambda: self._steps.suspend(name, left))
 
     def emit(self, value: Any) -> None:
         """Append an event to the job's stream; see `Context.emit`."""

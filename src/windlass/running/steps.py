@@ -180,6 +180,9 @@ class Steps:
         """One of them has ended, or the run has."""
         self._sleeps: dict[str, float] = {}
         """The sleeps under way, and when they are over, by the monotonic clock."""
+        self._waited: set[str] = set()
+        """Those that were waited for before in this run. One that is not over by then, since the store's
+        clock is slow or that of a test stands still, ends the run."""
         self._refusal: BaseException | None = None
         self._handed: str | None = None
         """The results of others that this run was handed, until they are kept."""
@@ -371,20 +374,27 @@ class Steps:
     async def suspend(self, name: str, left: float) -> None:
         """Wait for the steps that run beside this sleep or wait, and end the run then; where it is over
         before they are, return. The job goes on when the first of its sleeps and waits is over."""
+        again = name in self._waited
+        self._waited.add(name)
         self._sleeps[name] = over = time.monotonic() + left
         try:
-            while (left := over - time.monotonic()) > 0:
-                if await self._is_still(left):
+            while again or (left := over - time.monotonic()) > 0:
+                if await self._is_still(IN_PLACE if again else left):
                     first = min(self._sleeps.values()) - time.monotonic()
-                    if first <= IN_PLACE:
+                    if first <= IN_PLACE and not again:
                         await asyncio.sleep(first)
                         continue
                     with self._lock:  # no thread begins a step in between
                         if self._refusal is None and not self._running:
-                            self._refusal = Suspended(first, self._sleeps)
+                            self._refusal = Suspended(self._delay(), self._sleeps)
                     self.check()
         finally:
             del self._sleeps[name]
+
+    def _delay(self) -> float:
+        """Seconds until the first sleep is over. When a wait is the store knows, to the moment."""
+        sleeps = [over for name, over in self._sleeps.items() if not name.startswith(WAIT)]
+        return max(min(sleeps) - time.monotonic(), 0.0) if sleeps else MAX_DELAY
 
     async def _is_still(self, within: float) -> bool:
         """Whether no step runs any more, within so many seconds."""

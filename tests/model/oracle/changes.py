@@ -47,6 +47,7 @@ def _change(tables: Tables, job: Job, change: JobChange, now: float) -> None:
             tables.offer(job, now, turn=True)
         elif at is not None:
             job.run_at = at
+            job.put_off_waits(at)
         return
     later = at is not None and at > now
     waits = job.gate is not None and job.gate.startswith(("order:", "key:", "task:"))

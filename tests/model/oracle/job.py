@@ -133,6 +133,12 @@ class Job:
         names = (name for name in ClaimedJob.__struct_fields__ if name != "known_steps")
         return ClaimedJob(**{name: getattr(self, name) for name in names})
 
+    def put_off_waits(self, at: float) -> None:
+        """What it waits for does not time out before this time."""
+        for wait in self.waits.values():
+            if wait.suspended and wait.until is not None:
+                wait.until = max(wait.until, at)
+
     def suspend(self, claim: int, delay: float, now: float) -> float:
         """It is put off: for what it asked under this claim, and for how long [W2]."""
         mine = []

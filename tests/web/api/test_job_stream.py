@@ -106,8 +106,11 @@ async def test_w3_what_makes_no_sense_is_refused(app: Windlass) -> None:
             ("/api/jobs/4711/events", {}, 404),
             ("/api/jobs/nobody/events", {}, 404),
             (f"/api/jobs/{job}/events?after=-1", {}, 400),
+            (f"/api/jobs/{job}/events?after={2**63}", {}, 400),
+            (f"/api/jobs/{job}/events?after={10**30}", {}, 400),
             (f"/api/jobs/{job}/events?before=1", {}, 400),
             (f"/api/jobs/{job}/events", {"last-event-id": "x"}, 400),
+            (f"/api/jobs/{job}/events", {"last-event-id": str(2**63)}, 400),
         ):
             answer = await visitor.get(path, headers=headers)
             assert (answer.status_code, "error" in answer.json()) == (status, True), path

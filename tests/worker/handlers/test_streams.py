@@ -9,7 +9,7 @@ import pytest
 
 from windlass import Context, Dead, Retry, Windlass, current_context
 from windlass.contrib.encryption import Encrypted, new_key
-from windlass.errors import CodecError, JobFailed, PayloadTooLarge
+from windlass.errors import CodecError, InvalidOption, JobFailed, PayloadTooLarge
 from windlass.handles.events import StreamEvent
 from windlass.handles.job import Job
 
@@ -239,3 +239,22 @@ async def test_w3_a_codec_seals_what_is_emitted(tmp_path: Path) -> None:
     with Windlass(f"sqlite:///{path}") as keyless, pytest.raises(CodecError):
         await all_of(keyless.job(job.id))
     assert b"secret word" not in path.read_bytes()
+
+
+@pytest.mark.parametrize("after", [-1, 2**63, "4", None, 1.5, True])
+async def test_w3_what_is_no_position_is_refused_before_the_stream_begins(app: Windlass, after: Any) -> None:
+    """While an answer of HTTP can still say so."""
+    with pytest.raises(InvalidOption, match="is no position of a stream"):
+        app.job(1).events(after=after)
+
+
+async def test_w3_the_last_position_there_can_be(any_app: Windlass) -> None:
+    @any_app.task
+    async def say(ctx: Context) -> None:
+        await ctx.emit("one")
+
+    await any_app.amigrate()
+    job = await say.aenqueue()
+    await any_app.arun_until_idle()
+    assert [event.value async for event in job.events(after=2**63 - 1)] == []
+    assert [event.value async for event in job.events()] == ["one"]

@@ -24,7 +24,16 @@ from windlass.store.sqlite.flow import claim_limits, fair_keys
 from windlass.store.sqlite.operation.budget_rows import bounds, governors_bucket
 from windlass.store.sqlite.operation.lanes import Lane
 from windlass.store.sqlite.operation.transaction import Transaction
-from windlass.store.sqlite.rows import DEAD, OFFERED, Row, decode_options, encode, fetch, readable_options
+from windlass.store.sqlite.rows import (
+    DEAD,
+    OFFERED,
+    Row,
+    decode_options,
+    encode,
+    fetch,
+    readable_options,
+    ready_at,
+)
 from windlass.store.sqlite.schema import Statements
 
 _SQL = Statements("claims")
@@ -190,9 +199,9 @@ def _claimed(
             deaths,
             DEFAULT_OPTIONS if options is None else decode(options),
             enqueued_at,
-            ready_at,
+            touched_at if own_id is None else ready_at(enqueued_at, touched_at),
         )
-        for pos, own_id, task, payload, attempt, deaths, options, enqueued_at, ready_at in found
+        for pos, own_id, task, payload, attempt, deaths, options, enqueued_at, touched_at in found
     ]
 
 

@@ -5,6 +5,7 @@ A row's `state` does not tell ready from running: the cursor of its lane does (s
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -129,6 +130,12 @@ def readable_options(text: str | None) -> Options:
         return decode_options(text)
     except READ_ERRORS:
         return DEFAULT_OPTIONS
+
+
+def ready_at(enqueued_at: float, touched_at: float) -> float:
+    """When a job became ready that has left the place where it was enqueued: after that, also where the clock
+    of a test stands still. By this its run knows that one before it may have done steps [W1]."""
+    return touched_at if touched_at != enqueued_at else math.nextafter(enqueued_at, math.inf)
 
 
 def has_keys(text: str | None) -> bool:

@@ -11,6 +11,7 @@ from typing import Final
 
 from starlette.types import Receive, Scope, Send
 
+from windlass.core.ids import MAX_POSITION
 from windlass.errors import WindlassError
 from windlass.web.api.stream import HEADERS, MAX_STREAMS, QUIET, SHORT, Places, end, left, say
 from windlass.web.http.answers import encode, refuse
@@ -141,6 +142,6 @@ def _position(scope: Scope) -> int:
 
 def _number(word: str, field: str) -> int:
     with contextlib.suppress(ValueError):
-        if word.isascii() and word.isdigit() and (number := int(word[:20])) < 1 << 62:
+        if word.isascii() and word.isdigit() and len(word) < 20 and (number := int(word)) <= MAX_POSITION:
             return number
     raise Invalid(f"{field} must be the position of an event: a whole number", field)

@@ -125,6 +125,8 @@ def _change_deferred(tx: Transaction, row: Row, wanted: Wanted, *, later: bool) 
             tx.run(_SQL["wait_until"], (wanted.at, row.id))
         transitions.set_aside(tx, row, row.state, None)
     elif later or wanted.at is None:
+        if wanted.at is not None:
+            tx.run(_SQL["put_off_waits"], (wanted.at, row.id))
         transitions.set_aside(tx, row, row.state, run_at if wanted.at is None else wanted.at)
     else:
         transitions.enter_anew(tx, row, tx.now)

@@ -16,7 +16,7 @@ from windlass.store.records import DEFAULT_OPTIONS, ClaimedJob
 from windlass.store.sqlite import transitions
 from windlass.store.sqlite.operation.lanes import Lane
 from windlass.store.sqlite.operation.transaction import Transaction
-from windlass.store.sqlite.rows import decode_options, encode
+from windlass.store.sqlite.rows import decode_options, encode, ready_at
 from windlass.store.sqlite.schema import Statements
 
 _SQL = Statements("runs")
@@ -101,8 +101,9 @@ def _simple(
 
 def _claimed(lane: Lane, found: _Found, claim: int, seq: int, run: int) -> ClaimedJob:
     """One that has followed the others into the lane."""
-    _, _, job, _, task, payload, attempt, deaths, options, enqueued_at, ready_at = found
+    _, _, job, _, task, payload, attempt, deaths, options, enqueued_at, touched_at = found
     return ClaimedJob(
         job, lane.id, claim, seq, task, payload, lane.queue, lane.priority, attempt, deaths,
-        DEFAULT_OPTIONS if options is None else decode_options(options), enqueued_at, ready_at, run,
+        DEFAULT_OPTIONS if options is None else decode_options(options), enqueued_at,
+        ready_at(enqueued_at, touched_at), run,
     )  # fmt: skip

@@ -4,7 +4,8 @@
 
 -- Changes a job that waits; what is NULL stays. p_run_at: when it may run, p_delay: in so many seconds.
 -- p_options: what to put in the place of some options, null to take one away. Returns 'changed', or, with
--- nothing changed: 'running' (also a parent that waits for its parts), 'ended', 'part' or 'not_found'.
+-- nothing changed: 'running' (also a parent that waits for its parts), 'ended', 'part' or 'not_found'. A job
+-- that waits for signals is put off with its waits: none of them times out before its new time [W2].
 -- Callers: the store. May call: worker. Lock: ACCESS SHARE on claim, as in finish; the lane of a job that is
 -- ready there, or its row; then those of place_changed.
 -- While this waits for a lock, the job may move on; then it is looked up again, as in end_waiting.
@@ -91,6 +92,8 @@ BEGIN
             IF windlass.own_gates(w) IS DISTINCT FROM windlass.own_gates(c) THEN
                 PERFORM windlass.drop_passes(ARRAY[p_job], 'all', true);
             END IF;
+            UPDATE windlass.wait y SET until = greatest(y.until, v_at)
+             WHERE y.job = p_job AND y.claim = d.suspended AND y.until IS NOT NULL AND v_at IS NOT NULL;
             -- A new xid: the watermark of promote may have passed the new time already.
             UPDATE windlass.deferred x
                SET queue = c.queue, priority = c.priority, payload = c.payload, options = c.options,
