@@ -25,7 +25,7 @@ import msgspec
 
 from windlass.core.abilities import read_abilities
 from windlass.core.durations import Duration, Size, seconds, size
-from windlass.core.names import check_name, did_you_mean, nearest
+from windlass.core.names import check_name, meant_or_known, nearest
 from windlass.core.slots import MAX_SLOTS, MAX_TOTAL
 from windlass.errors import ConfigurationError
 from windlass.store.settings import StoreSettings
@@ -416,8 +416,7 @@ def check_setting(name: str, source: str) -> None:
     """Raise ConfigurationError for the name of a setting that there is not."""
     known = Settings.__struct_fields__
     if name not in known:
-        hint = did_you_mean(name, known) or f"; known: {', '.join(known)}"
-        raise ConfigurationError(f"{source}: there is no setting {name!r}{hint}")
+        raise ConfigurationError(f"{source}: there is no setting {name!r}{meant_or_known(name, known)}")
 
 
 def _warn_of_misspelt(environ: Iterable[str]) -> None:

@@ -24,11 +24,11 @@ CUT = """() => [...document.querySelectorAll(".table")]
 async def fill(rig: Rig) -> None:
     """Long names wherever there is room for one."""
     worker = await rig.worker("default", QUEUE)
-    job = 0
-    for kind in (Kind.DEAD, Kind.RETRY, Kind.SUCCEEDED):
-        (job,) = await rig.add(TASK, queue=QUEUE, tags=("t" * 40, "u" * 40), max_attempts=25)
+    ended = (Kind.DEAD, Kind.RETRY, Kind.SUCCEEDED)
+    ids = await rig.add(*[TASK] * len(ended), queue=QUEUE, tags=("t" * 40, "u" * 40), max_attempts=25)
+    for id, kind in zip(ids, ended, strict=True):
         error = None if kind is Kind.SUCCEEDED else ERROR
-        await rig.finish(worker, await rig.run(worker, job, QUEUE), kind, delay=60_000, error=error)
+        await rig.finish(worker, await rig.run(worker, id, QUEUE), kind, delay=60_000, error=error)
     now = await rig.store.now()
     made = NewSchedule(
         name=SCHEDULE, cron="*/15 8-18 * * mon-fri", task=TASK, queue=QUEUE,
@@ -39,7 +39,7 @@ async def fill(rig: Rig) -> None:
         NewSchedule(name="wrong", cron="x", task=TASK), None, "cron: 'x' is no time"
     )
     await rig.store.set_budget(SCHEDULE, {"rate": 5.0, "burst": 10})
-    busy = (Busy(job, TASK, QUEUE, now - 600),)
+    busy = (Busy(ids[0], TASK, QUEUE, now - 600),)
     vitals = Vitals(cpu=0.5, memory=2**28, running=1, slots=4, lag=0.01, jobs=busy)
     await rig.store.report(worker, 1, Report(vitals=vitals))
 

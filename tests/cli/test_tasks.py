@@ -118,7 +118,7 @@ def test_settings_that_make_no_sense_are_refused(desk: Desk, arguments: tuple[st
 
 def test_with_an_app_a_mistyped_name_is_refused(desk: Desk, catalog: str) -> None:
     said = desk.refused("task", "set", "embde", "--batch", "3", "--app", catalog)
-    assert "has no task 'embde'; it has" in said
+    assert "has no task 'embde'; did you mean" in said
     assert record(desk) == []
     desk.ok("task", "set", "embed", "--batch", "3", "--app", catalog)
 

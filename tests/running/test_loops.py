@@ -3,6 +3,7 @@
 import asyncio
 import multiprocessing
 import os
+import re
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -73,8 +74,27 @@ def test_a_synchronous_call_inside_a_loop_does_not_deadlock(any_app: Windlass) -
     assert any_app.job(asyncio.run(careless())).status() == State.READY
 
 
+async def test_a_line_that_holds_up_a_loop_is_told_once_what_to_await(
+    any_app: Windlass, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loopthread, "_told", set())  # lines that an earlier test has called from
+    async with any_app:
+        first, _ = [any_app.enqueue("windlass.echo", number) for number in range(2)]
+        first.status()
+    said = [record.getMessage() for record in caplog.records if record.name == "windlass"]
+    assert len(said) == 2
+    told = r"test_loops\.py:\d+ calls {}\(\) where an event loop runs, .*; await a{}\(\) instead$"
+    for line, name in zip(said, ("enqueue", "status"), strict=True):
+        assert re.search(told.format(name, name), line), line
+
+
+def test_a_line_without_a_loop_is_not_told(any_app: Windlass, caplog: pytest.LogCaptureFixture) -> None:
+    any_app.enqueue("windlass.echo", 1)
+    assert caplog.text == ""
+
+
 async def test_run_until_idle_inside_a_loop_says_what_to_do(app: Windlass) -> None:
-    with pytest.raises(RuntimeError, match="begins with an a"):
+    with pytest.raises(RuntimeError, match=r"await arun_until_idle\(\) instead"):
         app.run_until_idle()
 
 

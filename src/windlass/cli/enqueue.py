@@ -148,7 +148,8 @@ def find_task(target: Target, name: str) -> Task[..., Any]:
     if target.app_name is not None and name not in app.tasks:
         known = ", ".join(sorted(app.tasks))
         raise ConfigurationError(
-            f"{target.app_name} has no task {name!r}; it has {known}; without --app any name is accepted"
+            f"{target.app_name} has no task {name!r}{did_you_mean(name, app.tasks)}; it has {known}; without "
+            "--app any name is accepted"
         )
     return app.named(name)
 

@@ -44,6 +44,12 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return "" if found is None else f"; did you mean {found}?"
 
 
+def meant_or_known(name: str, known: Iterable[str]) -> str:
+    """Return the end of a sentence about a name that there is not: the known one that is meant, or all."""
+    names = list(known)
+    return did_you_mean(name, names) or f"; known: {', '.join(names)}"
+
+
 def derive_name(module: str, qualname: str) -> str:
     """The default name of a task: its module and function, brought under the rule.
 

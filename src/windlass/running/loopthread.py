@@ -9,12 +9,15 @@ handler that blocks its own loop neither blocks the store nor deadlocks a synchr
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
+import sys
 import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
+logger: Final = logging.getLogger("windlass")
 
 
 class LoopThread:
@@ -30,6 +33,8 @@ class LoopThread:
         if threading.get_ident() == self._thread.ident:
             coroutine.close()
             raise RuntimeError("a synchronous call on Windlass's own loop would wait for itself")
+        if in_loop():
+            _tell_of_blocking()
         future = asyncio.run_coroutine_threadsafe(coroutine, self.loop)
         try:
             return future.result()
@@ -61,12 +66,31 @@ def in_loop() -> bool:
     return True
 
 
+def _tell_of_blocking() -> None:
+    """Say, once for each line that does so, that it holds up the event loop it is on, and what to await."""
+    called, caller = sys._getframe(), sys._getframe(1)
+    while caller.f_back is not None and caller.f_globals.get("__name__", "").startswith("windlass."):
+        called, caller = caller, caller.f_back
+    place = caller.f_code.co_filename, caller.f_lineno
+    if place in _told:
+        return
+    _told.add(place)
+    name = called.f_code.co_name
+    has_twin = hasattr(called.f_locals.get("self"), f"a{name}")
+    logger.warning(
+        "%s:%d calls %s() where an event loop runs, which stands still until the store answers; %s",
+        *place,
+        name,
+        f"await a{name}() instead" if has_twin else "await what is asynchronous instead",
+    )
+
+
 def run_here(coroutine: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine in this thread, which must not be inside an event loop already."""
     if in_loop():
         coroutine.close()
         raise RuntimeError(
-            "this thread runs an event loop; await the method whose name begins with an a instead"
+            f"this thread runs an event loop; await {getattr(coroutine, '__name__', 'it')}() instead"
         )
     with asyncio.Runner(loop_factory=prefer_uvloop()) as runner:
         return runner.run(coroutine)
@@ -98,6 +122,8 @@ def _forget_after_fork() -> None:
     _current, _lock = None, threading.Lock()
 
 
+_told: Final[set[tuple[str, int]]] = set()
+"""The lines that were told of."""
 _current: LoopThread | None = None
 _lock = threading.Lock()
 _parents: list[LoopThread] = []

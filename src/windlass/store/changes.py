@@ -11,7 +11,7 @@ import msgspec
 
 from windlass.core.durations import seconds, size
 from windlass.core.flow.rates import per_second
-from windlass.core.names import check_name
+from windlass.core.names import check_name, meant_or_known
 from windlass.store.fields import TaskRecord, Unit, fields_of
 from windlass.store.records import QueueRecord
 
@@ -26,7 +26,7 @@ def merged(what: str, name: str, old: R, changes: Mapping[str, Any]) -> R:
     fields = fields_of(type(old))
     if unknown := sorted(changes.keys() - fields.keys()):
         raise ValueError(
-            f"a {what} has no setting called {', '.join(unknown)}; there are {', '.join(sorted(fields))}"
+            f"a {what} has no setting called {', '.join(unknown)}{meant_or_known(unknown[0], sorted(fields))}"
         )
     kept = {setting: fields[setting].checked(what, name, value) for setting, value in changes.items()}
     return msgspec.structs.replace(old, **kept)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from windlass.core.durations import Duration, seconds
-from windlass.core.names import derive_name
+from windlass.core.names import derive_name, meant_or_known
 from windlass.errors import ConfigurationError
 
 
@@ -45,9 +45,9 @@ def _module_of(function: Callable[..., Any]) -> str:
 
 def check_options(kind: str, given: Mapping[str, Any], known: Iterable[str]) -> None:
     """Refuse options that there are not. `kind` is what was given them, such as "a task"."""
-    if unknown := given.keys() - set(known):
+    if unknown := sorted(given.keys() - set(known)):
         raise ConfigurationError(
-            f"{kind} has no option {', '.join(sorted(unknown))}; known: {', '.join(known)}"
+            f"{kind} has no option {', '.join(unknown)}{meant_or_known(unknown[0], known)}"
         )
 
 

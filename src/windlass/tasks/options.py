@@ -15,7 +15,7 @@ import msgspec
 
 from windlass.core.abilities import needs_text, read_abilities
 from windlass.core.durations import seconds
-from windlass.core.names import check_name
+from windlass.core.names import check_name, meant_or_known
 from windlass.core.states import Priority
 from windlass.core.texts import storable
 from windlass.errors import InvalidName, InvalidOption
@@ -47,7 +47,7 @@ class Template(msgspec.Struct, frozen=True, kw_only=True):
         for name, value in given.items():
             field = JOB_OPTIONS.get(name)
             if field is None:
-                raise InvalidOption(f"there is no option {name!r}; known: {', '.join(JOB_OPTIONS)}")
+                raise InvalidOption(f"there is no option {name!r}{meant_or_known(name, JOB_OPTIONS)}")
             if value is None and field.unit != "connection":
                 raise InvalidOption(f"{name}: None is not a value; leave the option out instead")
             target = carried if field.kept in Options.__struct_fields__ else plain

@@ -10,6 +10,7 @@ from itertools import islice, takewhile
 from typing import Final
 
 from windlass.core import cron as crons
+from windlass.core.names import did_you_mean
 from windlass.store.protocol import Store
 from windlass.store.records import NewSchedule, Receipt, ScheduleRecord
 
@@ -19,10 +20,11 @@ _MADE: Final = frozenset({"enqueued", "scheduled", "held", "replaced"})
 
 async def find(store: Store, name: str) -> ScheduleRecord:
     """The schedule of this name. Raises LookupError."""
-    for schedule in await store.schedules():
-        if schedule.name == name:
-            return schedule
-    raise LookupError(f"there is no schedule {name!r}; `windlass schedules list` shows those there are")
+    found = {schedule.name: schedule for schedule in await store.schedules()}
+    if name in found:
+        return found[name]
+    hint = did_you_mean(name, found) or "; `windlass schedules list` shows those there are"
+    raise LookupError(f"there is no schedule {name!r}{hint}")
 
 
 async def run_now(store: Store, name: str) -> int | None:

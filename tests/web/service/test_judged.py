@@ -113,8 +113,8 @@ async def test_a_finding_stands_once_and_leads_to_its_page(any_app: Windlass) ->
     assert {"/queues/lonely", "/schedules"} <= set(page.links())
 
 
-async def test_a1_deaths_are_told_while_the_jobs_are_dead(any_app: Windlass) -> None:
-    """[A1] A finding ends with its cause."""
+async def test_deaths_are_told_while_the_jobs_are_dead(any_app: Windlass) -> None:
+    """[M3] A finding ends with its cause."""
     async with rigged(any_app) as rig, visiting(any_app) as visitor:
         dead = [await rig.bring(State.DEAD, await rig.worker()) for _ in range(3)]
         minute = int(await rig.store.now()) // 60 * 60

@@ -1,5 +1,5 @@
 """Slots that have run the same jobs for long while others wait are not well: pages, API, commands and the
-doctor say so [A1] [M3]."""
+doctor say so [M3]."""
 
 from collections.abc import Sequence
 
