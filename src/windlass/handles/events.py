@@ -96,7 +96,7 @@ class Reader:
     def __init__(self, job: Job[Any], after: int, follow: bool) -> None:
         if after < 0:
             raise ValueError(f"after={after} is no position of a stream: 0 is before the first event")
-        self.ended = False
+        self.ended: bool = False
         self._job = job
         self._task = job.task
         self._position = after

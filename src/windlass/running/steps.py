@@ -141,17 +141,17 @@ class Call:
         _check_name(name)
         if not callable(function):
             raise ConfigurationError(f"step {name!r} takes a function and its arguments, not {function!r}")
-        self.name = name
-        self.function = function
-        self.args = args
-        self.kwargs = kwargs
-        self.retry = retry
-        self.timeout = None if timeout is None else span(timeout, f"step {name!r}, timeout")
-        self.type = return_type(function) if type is None else type
+        self.name: Final = name
+        self.function: Final = function
+        self.args: Final = args
+        self.kwargs: Final = kwargs
+        self.retry: Final = retry
+        self.timeout: Final = None if timeout is None else span(timeout, f"step {name!r}, timeout")
+        self.type: Final = return_type(function) if type is None else type
         self._decoder: Decoder | None = None
-        self.version = version
-        self.accepts = accepts
-        self.was = was
+        self.version: Final = version
+        self.accepts: Final = accepts
+        self.was: Final = was
 
     @property
     def decoder(self) -> Decoder:
