@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, Unpack
 from windlass.codec import Codec, Purpose, unseal
 from windlass.core.durations import Duration, seconds
 from windlass.core.routing import Routes
-from windlass.core.states import State
+from windlass.core.states import State, StateName
 from windlass.errors import ConfigurationError, InvalidName
 from windlass.handles import signal_links
 from windlass.handles.bulk import job_filter
@@ -199,7 +199,7 @@ class Windlass(_Registry):
         *,
         queue: str | None = None,
         task: str | None = None,
-        state: State | str | None = None,
+        state: State | StateName | None = None,
         tag: str | None = None,
         text: str | None = None,
         error: str | None = None,

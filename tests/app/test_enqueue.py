@@ -4,6 +4,7 @@ import uuid
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from typing import Any
 
 import msgspec
 import pytest
@@ -64,7 +65,10 @@ def test_e1_many_jobs_in_one_call_return_ids_in_order(any_app: Windlass) -> None
     def join(left: str, right: str = "!") -> str:
         return left + right
 
-    ids = join.enqueue_many([("a", "b"), ("c",), {"left": "d", "right": "e"}, {"left": "f"}])
+    calls: list[tuple[Any, ...] | dict[str, str]] = [
+        ("a", "b"), ("c",), {"left": "d", "right": "e"}, {"left": "f"},
+    ]  # fmt: skip
+    ids = join.enqueue_many(calls)
     assert any_app.run_until_idle().succeeded == 4
     assert [join.job(id).result() for id in ids] == ["ab", "c!", "de", "f!"]
     assert join.enqueue_many([]) == []

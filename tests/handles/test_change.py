@@ -61,7 +61,7 @@ def test_e4_options_and_names_are_checked_as_at_an_enqueue(app: Windlass) -> Non
     with pytest.raises(InvalidOption, match="mutually exclusive"):
         job.change(delay="5m", run_at=4_000_000_000)
     with pytest.raises(InvalidOption, match="priority"):
-        job.change(priority="soon")
+        job.change(priority="soon")  # type: ignore[arg-type]
     with pytest.raises(InvalidOption, match="cannot be changed"):
         job.change(unique="u")  # type: ignore[call-arg]
     with pytest.raises(InvalidOption, match="say what to change"):

@@ -51,7 +51,7 @@ def test_what_is_no_task_is_told_what_to_pass(any_app: Windlass) -> None:
         with pytest.raises(ConfigurationError, match="is not a task: pass a function"):
             add("load")  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="is not a task"):
-        group.enqueue_many(len, [("a",)])  # type: ignore[arg-type]
+        group.enqueue_many(len, [("a",)])  # type: ignore[call-overload]
     with pytest.raises(InvalidArguments, match=r"the result of one is result_of\(job\)"):
         results_of(job)  # type: ignore[arg-type]
 

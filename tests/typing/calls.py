@@ -4,9 +4,22 @@ Each wrong line carries the error it must cause. Unused ignores are errors, so m
 them starts to pass; `test_typing.py` checks the same with the ignores taken away.
 """
 
-from typing import Any, assert_type
+from functools import partial
+from sqlite3 import Connection
+from typing import Any, Literal, assert_type
 
-from windlass import Context, Group, Job, Retry, Task, Windlass, current_context, result_of, results_of
+from windlass import (
+    Context,
+    Group,
+    Job,
+    Priority,
+    Retry,
+    Task,
+    Windlass,
+    current_context,
+    result_of,
+    results_of,
+)
 from windlass.handles.details import JobDetails, StepDetails
 from windlass.running.hooks import CallNext
 from windlass.store.records import Outcome
@@ -104,6 +117,104 @@ async def right() -> None:
     synchronous: SyncTask[..., float] = bare
     asynchronous: AsyncTask[..., list[str]] = send
     del generic, synchronous, asynchronous
+
+
+class Approval:
+    """What an operator sends."""
+
+    by: str
+
+
+async def quote(order: int, currency: str = "EUR") -> float:
+    return order / 2
+
+
+def weigh(order: int, *, unit: str = "kg") -> str:
+    return f"{order} {unit}"
+
+
+async def book(connection: Connection, order: int) -> bytes:
+    return str(connection.execute("SELECT 1", (order,))).encode()
+
+
+async def right_steps_and_waits(ctx: Context) -> None:
+    assert_type(await ctx.wait("approved", type=Approval), Approval)
+    assert_type(await ctx.wait("approved", type=list[int], timeout="1h"), list[int])
+    assert_type(await ctx.wait("approved"), Any)
+    assert_type(await ctx.wait("approved", type=Literal["yes", "no"]), Any)
+    assert_type(ctx.blocking.wait("approved", type=int), int)
+    assert_type(await ctx.step("quote", quote, 1), float)
+    assert_type(await ctx.step("quote", quote, 1, currency="USD"), float)
+    assert_type(await ctx.step("quote", quote, 1, retry=Retry(3), timeout="30s", was="old"), float)
+    assert_type(await ctx.step("quote", quote, 1, "USD", version=2, accepts=["f"]), float)
+    assert_type(await ctx.step("quote", partial(quote, 1, currency="USD"), retry=Retry(3)), float)
+    assert_type(await ctx.step("weigh", weigh, 1, unit="g"), str)
+    assert_type(await ctx.step("weigh", weigh, 1, retry=Retry(3)), str)
+    assert_type(await ctx.step("book", book, 1, transaction=True), bytes)
+    assert_type(await ctx.step("sum", lambda: 3, retry=Retry(3)), int)
+    assert_type(ctx.blocking.step("weigh", weigh, 1, retry=Retry(3)), str)
+
+
+async def wrong_steps_and_waits(ctx: Context) -> None:
+    number: int = await ctx.wait("approved", type=Approval)  # type: ignore[arg-type]
+    ctx.blocking.wait("approved", type=int).upper()  # type: ignore[attr-defined]
+    await ctx.step("quote", quote, "wrong")  # type: ignore[arg-type]
+    await ctx.step("quote", quote, "wrong", retry=Retry(3))  # type: ignore[call-arg, arg-type]
+    await ctx.step("quote", quote)  # type: ignore[call-arg, arg-type]
+    await ctx.step("quote", quote, 1, currency=3)  # type: ignore[arg-type]
+    await ctx.step("quote", quote, 1, colour="red")  # type: ignore[call-arg]
+    await ctx.step("quote", quote, 1, retry=3)  # type: ignore[call-arg]
+    await ctx.step("book", book, "one", transaction=True)  # type: ignore[call-arg, arg-type]
+    text: str = await ctx.step("quote", quote, 1)  # type: ignore[arg-type]
+    ctx.blocking.step("weigh", weigh, "one")  # type: ignore[arg-type]
+    del number, text
+
+
+@app.task
+def pair(number: int, text: str) -> None: ...
+
+
+@app.task
+def tick() -> None: ...
+
+
+async def right_many(group: Group) -> None:
+    rows: list[tuple[int, str]] = [(1, "a")]
+    mixed: list[tuple[Any, ...]] = [(1,), (1, "a")]
+    assert_type(pair.enqueue_many(rows), list[int])
+    assert_type(await pair.aenqueue_many((n, "a") for n in range(3)), list[int])
+    bare.enqueue_many([(1, "a"), (2, "b")])
+    bare.enqueue_many(mixed)
+    tick.enqueue_many([()] * 3)
+    send.enqueue_many([{"to": "a", "template": "b"}])
+    app.named("pair").enqueue_many([(1,), (2,)])
+    await group.aenqueue_many(pair, rows)
+    group.enqueue_many(tick, [(), ()])
+
+
+async def wrong_many(group: Group) -> None:
+    pair.enqueue_many([(3,)])  # type: ignore[list-item]
+    pair.enqueue_many([(3, 4)])  # type: ignore[list-item]
+    await pair.aenqueue_many([("a", "b")])  # type: ignore[list-item]
+    send.enqueue_many([("a", "b")])  # type: ignore[list-item]
+    tick.enqueue_many([(1,)])  # type: ignore[list-item]
+    group.enqueue_many(pair, [(3,)])  # type: ignore[arg-type, list-item]
+    pair.enqueue_many([{3: 4}])  # type: ignore[dict-item]
+
+
+def right_words() -> None:
+    app.task(priority="urgent")(bare.function)
+    bare.using(priority=Priority.HIGH, otherwise="run_only")
+    bare.using(priority=0).enqueue(1)
+    app.jobs(state="dead")
+
+
+def wrong_words() -> None:
+    app.task(priority="urgnt")  # type: ignore[call-overload]
+    bare.using(priority="urgnt")  # type: ignore[arg-type]
+    bare.enqueue(1).change(priority="urgnt")  # type: ignore[arg-type]
+    bare.using(otherwise="only")  # type: ignore[arg-type]
+    app.jobs(state="ded")  # type: ignore[arg-type]
 
 
 @app.task

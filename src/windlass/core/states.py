@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from enum import IntEnum, StrEnum
-from typing import Final
+from typing import Final, Literal, TypeAlias
+
+StateName: TypeAlias = Literal[
+    "scheduled", "ready", "running", "retrying", "succeeded", "dead", "cancelled", "splitting", "waiting"
+]
+PriorityName: TypeAlias = Literal["urgent", "high", "normal", "low"]
+"""These as text, for type checkers, which refuse a word that is misspelt."""
 
 
 class State(StrEnum):

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, TypeAlias, TypedDict
 
 from windlass.core.durations import Duration
-from windlass.core.states import Priority
+from windlass.core.states import Priority, PriorityName
 from windlass.store.records import JobChange, JobRecord
 
 
@@ -16,7 +16,7 @@ class JobChanges(TypedDict, total=False):
     """What `job.change(...)` takes: options as `task.using(...)` has them, and arguments as a whole."""
 
     queue: str
-    priority: Priority | str | int
+    priority: Priority | PriorityName | int
     delay: Duration
     run_at: datetime | float
     max_attempts: int

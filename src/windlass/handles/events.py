@@ -105,7 +105,7 @@ class Reader:
     """How far one loop has come."""
 
     def __init__(self, job: Job[Any], after: int, follow: bool) -> None:
-        self.ended = False
+        self.ended: bool = False
         self._job = job
         self._task = job.task
         self._position = after

@@ -17,11 +17,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, Self, TypeVar, overload
 
 from windlass.core.names import check_name
 from windlass.core.states import Priority
 from windlass.errors import ConfigurationError, InvalidName, JobNotFound
+from windlass.handles.calls import A, B, C, D, Named, Takes0, Takes1, Takes2, Takes3, Takes4, TakesMore
 from windlass.handles.job import Job
 from windlass.running.encoding import encode
 from windlass.store.records import NewJob, Options, Receipt
@@ -37,7 +38,6 @@ PAGE: Final = 1000
 MAX_NAME: Final = 200
 GROUP: Final = "windlass.group"
 """The task that ends a group; see `windlass.tasks.builtin`."""
-Calls = Iterable[tuple[Any, ...] | Mapping[str, Any]]
 
 
 def end_of_group(name: str, queue: str) -> NewJob:
@@ -115,11 +115,45 @@ class Group(Job[dict[str, int]]):
         job = self._job_of(task, args, kwargs)
         return task._handle((await self._asend([job]))[0])
 
-    def enqueue_many(self, task: Task[..., Any], calls: Calls) -> list[int]:
+    @overload
+    def enqueue_many(self, task: Takes0, calls: Iterable[tuple[()] | Named]) -> list[int]: ...
+    @overload
+    def enqueue_many(self, task: Takes1[A], calls: Iterable[tuple[A] | Named]) -> list[int]: ...
+    @overload
+    def enqueue_many(self, task: Takes2[A, B], calls: Iterable[tuple[A, B] | Named]) -> list[int]: ...
+    @overload
+    def enqueue_many(self, task: Takes3[A, B, C], calls: Iterable[tuple[A, B, C] | Named]) -> list[int]: ...
+    @overload
+    def enqueue_many(
+        self, task: Takes4[A, B, C, D], calls: Iterable[tuple[A, B, C, D] | Named]
+    ) -> list[int]: ...
+    @overload
+    def enqueue_many(self, task: TakesMore, calls: Iterable[tuple[Any, ...] | Named]) -> list[int]: ...
+    @overload
+    def enqueue_many(self, task: Task[..., Any], calls: Iterable[Named]) -> list[int]: ...
+    def enqueue_many(self, task: Any, calls: Iterable[tuple[Any, ...] | Named]) -> list[int]:
         """Make many jobs and add them, all or none; see `Task.enqueue_many`."""
         return [receipt.id for receipt in self._send(self._checked(task)._jobs(calls))]
 
-    async def aenqueue_many(self, task: Task[..., Any], calls: Calls) -> list[int]:
+    @overload
+    async def aenqueue_many(self, task: Takes0, calls: Iterable[tuple[()] | Named]) -> list[int]: ...
+    @overload
+    async def aenqueue_many(self, task: Takes1[A], calls: Iterable[tuple[A] | Named]) -> list[int]: ...
+    @overload
+    async def aenqueue_many(self, task: Takes2[A, B], calls: Iterable[tuple[A, B] | Named]) -> list[int]: ...
+    @overload
+    async def aenqueue_many(
+        self, task: Takes3[A, B, C], calls: Iterable[tuple[A, B, C] | Named]
+    ) -> list[int]: ...
+    @overload
+    async def aenqueue_many(
+        self, task: Takes4[A, B, C, D], calls: Iterable[tuple[A, B, C, D] | Named]
+    ) -> list[int]: ...
+    @overload
+    async def aenqueue_many(self, task: TakesMore, calls: Iterable[tuple[Any, ...] | Named]) -> list[int]: ...
+    @overload
+    async def aenqueue_many(self, task: Task[..., Any], calls: Iterable[Named]) -> list[int]: ...
+    async def aenqueue_many(self, task: Any, calls: Iterable[tuple[Any, ...] | Named]) -> list[int]:
         """Make many jobs and add them, all or none; see `Task.enqueue_many`."""
         return [receipt.id for receipt in await self._asend(self._checked(task)._jobs(calls))]
 

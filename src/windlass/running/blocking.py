@@ -10,18 +10,27 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, TypeVarTuple, Unpack, overload
 
 from windlass.core.durations import Duration
 from windlass.running.emitting import RunStream
 from windlass.running.port import LOOK_EVERY, Port, wait
-from windlass.running.steps import WAIT, Call, Steps, span, time_until
+from windlass.running.steps import (
+    WAIT,
+    Call,
+    Form,
+    StepKeywords,
+    Steps,
+    span,
+    time_until,
+)
 from windlass.signals import Retry
 from windlass.store.records import Step
 from windlass.store.signal_rules import check_name
 
 P = ParamSpec("P")
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 
 class Blocking:
@@ -38,7 +47,18 @@ class Blocking:
         self._check = check
         self._put = put
 
+    @overload
+    def step(self, name: str, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
+    @overload
     def step(
+        self,
+        name: str,
+        function: Callable[[Unpack[Ts]], T],
+        /,
+        *args: *Ts,
+        **options: Unpack[StepKeywords],
+    ) -> T: ...
+    def step(  # type: ignore[misc]  # what a step may say, no function is handed
         self,
         name: str,
         function: Callable[..., T],
@@ -105,6 +125,12 @@ class Blocking:
         """Go on at a moment; see `Context.sleep_until`."""
         self.sleep(time_until(moment))
 
+    @overload
+    def wait(self, name: str, *, timeout: Duration | None = None) -> Any: ...
+    @overload
+    def wait(self, name: str, *, timeout: Duration | None = None, type: type[T]) -> T: ...
+    @overload
+    def wait(self, name: str, *, timeout: Duration | None = None, type: Form) -> Any: ...
     def wait(self, name: str, *, timeout: Duration | None = None, type: Any = Any) -> Any:
         """Wait for a signal; see `Context.wait`."""
         check_name(name)

@@ -23,7 +23,19 @@ from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequen
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from types import CoroutineType, MappingProxyType, TracebackType
-from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar, Unpack, cast, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Final,
+    Literal,
+    NoReturn,
+    ParamSpec,
+    TypeVar,
+    TypeVarTuple,
+    Unpack,
+    cast,
+    overload,
+)
 
 from windlass.core.durations import Duration
 from windlass.core.states import Kind
@@ -33,7 +45,18 @@ from windlass.running.checkpoints import Checkpoints
 from windlass.running.emitting import MAX_EVENT, RunStream
 from windlass.running.encoding import decode, encode
 from windlass.running.port import Port, hop, runs_on, wait
-from windlass.running.steps import IN_PLACE, WAIT, Call, Steps, run, run_in_transaction, span, time_until
+from windlass.running.steps import (
+    IN_PLACE,
+    WAIT,
+    Call,
+    Form,
+    StepKeywords,
+    Steps,
+    run,
+    run_in_transaction,
+    span,
+    time_until,
+)
 from windlass.signals import Cancelled, Dead, Retry
 from windlass.store.records import ClaimedJob, Outcome, Step
 from windlass.store.signal_rules import check_name
@@ -44,7 +67,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Context", "JobTransaction", "current_context", "entered"]
 
+P = ParamSpec("P")
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 F = TypeVar("F", bound=Callable[..., Any])
 logger: Final = logging.getLogger("windlass.job")
 _current: Final[ContextVar[Context]] = ContextVar("windlass.context")
@@ -316,13 +341,51 @@ class Context:
 
     @overload
     async def step(
-        self, name: str, function: Callable[..., Awaitable[T]], /, *args: Any, **options: Any
+        self, name: str, function: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs
     ) -> T: ...
-
     @overload
-    async def step(self, name: str, function: Callable[..., T], /, *args: Any, **options: Any) -> T: ...
-
-    @_on_loop
+    async def step(
+        self,
+        name: str,
+        function: Callable[[Unpack[Ts]], Awaitable[T]],
+        /,
+        *args: *Ts,
+        transaction: Literal[False] = False,
+        **options: Unpack[StepKeywords],
+    ) -> T: ...
+    @overload
+    async def step(
+        self,
+        name: str,
+        function: Callable[[Any, Unpack[Ts]], Awaitable[T]],
+        /,
+        *args: *Ts,
+        transaction: Literal[True],
+        **options: Unpack[StepKeywords],
+    ) -> T: ...
+    @overload
+    async def step(self, name: str, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
+    @overload
+    async def step(
+        self,
+        name: str,
+        function: Callable[[Unpack[Ts]], T],
+        /,
+        *args: *Ts,
+        transaction: Literal[False] = False,
+        **options: Unpack[StepKeywords],
+    ) -> T: ...
+    @overload
+    async def step(
+        self,
+        name: str,
+        function: Callable[[Any, Unpack[Ts]], T],
+        /,
+        *args: *Ts,
+        transaction: Literal[True],
+        **options: Unpack[StepKeywords],
+    ) -> T: ...
+    @_on_loop  # type: ignore[misc]  # what a step may say, no function is handed
     async def step(  # noqa: PLR0913 - what a step may say
         self,
         name: str,
@@ -386,6 +449,12 @@ class Context:
         """Go on at a moment, a datetime with a time zone; see `sleep`."""
         await self.sleep(time_until(moment))
 
+    @overload
+    async def wait(self, name: str, *, timeout: Duration | None = None) -> Any: ...
+    @overload
+    async def wait(self, name: str, *, timeout: Duration | None = None, type: type[T]) -> T: ...
+    @overload
+    async def wait(self, name: str, *, timeout: Duration | None = None, type: Form) -> Any: ...
     @_on_loop
     async def wait(self, name: str, *, timeout: Duration | None = None, type: Any = Any) -> Any:
         """Wait for a signal that somebody sends to this job, and return its value, read by `type` [W2].

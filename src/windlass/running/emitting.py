@@ -69,7 +69,7 @@ class Stream:
     def __init__(self, job: ClaimedJob, emitter: Emitter) -> None:
         self.job: Final = job
         self.after: int | None = None
-        self.sending = 0
+        self.sending: int = 0
         """How many events are on their way."""
         self._emitter = emitter
         self._texts: list[str] = []

@@ -23,7 +23,8 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from datetime import UTC, datetime
-from typing import Any, Final, TypeVar, cast
+from types import UnionType
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypedDict, TypeVar, cast
 
 import msgspec
 
@@ -42,6 +43,9 @@ from windlass.running.port import Port, runs_on
 from windlass.signals import MAX_DELAY, Retry, Signal
 from windlass.store.records import TIMEOUT, ClaimedJob, Step, Wait
 
+if TYPE_CHECKING:
+    from typing import _SpecialForm
+
 T = TypeVar("T")
 MAX_NAME: Final = 200
 HANDED_ON: Final = 5
@@ -53,6 +57,24 @@ HANDED: Final = "#results"
 results are kept goes on with it."""
 IN_PLACE: Final = 1.0
 """Seconds of a sleep that a run waits for itself: to put a job off and to take it up again costs more."""
+
+
+Form: TypeAlias = "UnionType | _SpecialForm"
+"""A type that is no class, such as `int | None`, for type checkers."""
+
+
+class StepKeywords(TypedDict, total=False):
+    """How a step runs, beside its arguments; see `Context.step`."""
+
+    retry: Retry | None
+    """How often it is tried within a run."""
+    timeout: Duration | None
+    """How long one try may take."""
+    type: Any
+    """The type of its result, where its function does not say."""
+    version: str | int | None
+    accepts: Sequence[str]
+    was: str | None
 
 
 class Suspended(BaseException):
@@ -120,17 +142,17 @@ class Call:
         _check_name(name)
         if not callable(function):
             raise ConfigurationError(f"step {name!r} takes a function and its arguments, not {function!r}")
-        self.name = name
-        self.function = function
-        self.args = args
-        self.kwargs = kwargs
-        self.retry = retry
-        self.timeout = None if timeout is None else span(timeout, f"step {name!r}, timeout")
-        self.type = return_type(function) if type is None else type
+        self.name: Final = name
+        self.function: Final = function
+        self.args: Final = args
+        self.kwargs: Final = kwargs
+        self.retry: Final = retry
+        self.timeout: Final = None if timeout is None else span(timeout, f"step {name!r}, timeout")
+        self.type: Final = return_type(function) if type is None else type
         self._decoder: Decoder | None = None
-        self.version = version
-        self.accepts = accepts
-        self.was = was
+        self.version: Final = version
+        self.accepts: Final = accepts
+        self.was: Final = was
 
     @property
     def decoder(self) -> Decoder:

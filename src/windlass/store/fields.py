@@ -22,7 +22,7 @@ from windlass.core.abilities import MAX_NEEDS
 from windlass.core.durations import Duration, duration_text
 from windlass.core.flow.rates import rate_text
 from windlass.core.slots import MAX_SLOTS, MAX_TOTAL
-from windlass.core.states import Priority
+from windlass.core.states import Priority, PriorityName
 from windlass.core.texts import storable
 from windlass.signals import MAX_ATTEMPTS, MAX_DELAY
 
@@ -306,7 +306,7 @@ class JobOptions(TypedDict, total=False):
 
     queue: Annotated[str, Field(
         "The queue, instead of the task's own.", "name", unset="the task's", change=True)]  # fmt: skip
-    priority: Annotated[Priority | str | int, Field(
+    priority: Annotated[Priority | PriorityName | int, Field(
         "Its priority in its queue.", "priority", change=True, unset="the task's", choices=_PRIORITIES,
         more="`urgent`, `high`, `normal` or `low`.")]  # fmt: skip
     delay: Annotated[Duration, Field(

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict, Unpack
 import msgspec
 
 from windlass.core.durations import Duration
-from windlass.core.states import Priority
+from windlass.core.states import Priority, PriorityName
 from windlass.errors import CommandFailed, ConfigurationError
 from windlass.running.groups import Group, ending, to_the_end
 from windlass.running.pipes import ReadEnd, Tail, WriteEnd
@@ -66,7 +66,7 @@ class CommandOptions(TypedDict, total=False):
     """What `app.command(...)` takes beside its limits; see `TaskOptions`."""
 
     queue: str
-    priority: Priority | str | int
+    priority: Priority | PriorityName | int
     retry: Retry
     needs: Iterable[str] | str
     tags: Iterable[str]

@@ -37,7 +37,7 @@ import msgspec
 from windlass.codec import Purpose, seal, unseal
 from windlass.core.durations import Duration
 from windlass.core.names import check_name
-from windlass.core.states import Priority
+from windlass.core.states import Priority, PriorityName
 from windlass.errors import (
     ConfigurationError,
     EnqueueError,
@@ -45,6 +45,7 @@ from windlass.errors import (
     InvalidOption,
     PayloadTooLarge,
 )
+from windlass.handles.calls import A, B, C, D, Named, Takes0, Takes1, Takes2, Takes3, Takes4, TakesMore
 from windlass.handles.job import Job, id_of
 from windlass.handles.results import Handed, comes_after, handed_in
 from windlass.running.context import Context
@@ -82,7 +83,7 @@ class CommonOptions(FlowOptions, total=False):
     """The task's name; without it, that of its module and function."""
     queue: str
     """Where its jobs go; without it, where the app's routes say [E5]."""
-    priority: Priority | str | int
+    priority: Priority | PriorityName | int
     """urgent, high, normal or low."""
     retry: Retry
     """How often and how far apart its jobs are tried."""
@@ -157,7 +158,21 @@ class Task(Generic[P, R]):
         job = task._called(args, kwargs)
         return self._handle((await self.app._producer.asend([job], self._template.connection))[0])
 
-    def enqueue_many(self, calls: Iterable[tuple[Any, ...] | Mapping[str, Any]]) -> list[int]:
+    @overload
+    def enqueue_many(self: Takes0, calls: Iterable[tuple[()] | Named]) -> list[int]: ...
+    @overload
+    def enqueue_many(self: Takes1[A], calls: Iterable[tuple[A] | Named]) -> list[int]: ...
+    @overload
+    def enqueue_many(self: Takes2[A, B], calls: Iterable[tuple[A, B] | Named]) -> list[int]: ...
+    @overload
+    def enqueue_many(self: Takes3[A, B, C], calls: Iterable[tuple[A, B, C] | Named]) -> list[int]: ...
+    @overload
+    def enqueue_many(self: Takes4[A, B, C, D], calls: Iterable[tuple[A, B, C, D] | Named]) -> list[int]: ...
+    @overload
+    def enqueue_many(self: TakesMore, calls: Iterable[tuple[Any, ...] | Named]) -> list[int]: ...
+    @overload
+    def enqueue_many(self, calls: Iterable[Named]) -> list[int]: ...
+    def enqueue_many(self, calls: Iterable[tuple[Any, ...] | Named]) -> list[int]:
         """Make many jobs in one call, all or none, and return their ids in the same order.
 
         Each item is a tuple of positional arguments or a mapping of named ones. With an idempotency key, job
@@ -167,7 +182,23 @@ class Task(Generic[P, R]):
         receipts = self.app._producer.send(task._jobs(calls), self._template.connection)
         return [receipt.id for receipt in receipts]
 
-    async def aenqueue_many(self, calls: Iterable[tuple[Any, ...] | Mapping[str, Any]]) -> list[int]:
+    @overload
+    async def aenqueue_many(self: Takes0, calls: Iterable[tuple[()] | Named]) -> list[int]: ...
+    @overload
+    async def aenqueue_many(self: Takes1[A], calls: Iterable[tuple[A] | Named]) -> list[int]: ...
+    @overload
+    async def aenqueue_many(self: Takes2[A, B], calls: Iterable[tuple[A, B] | Named]) -> list[int]: ...
+    @overload
+    async def aenqueue_many(self: Takes3[A, B, C], calls: Iterable[tuple[A, B, C] | Named]) -> list[int]: ...
+    @overload
+    async def aenqueue_many(
+        self: Takes4[A, B, C, D], calls: Iterable[tuple[A, B, C, D] | Named]
+    ) -> list[int]: ...
+    @overload
+    async def aenqueue_many(self: TakesMore, calls: Iterable[tuple[Any, ...] | Named]) -> list[int]: ...
+    @overload
+    async def aenqueue_many(self, calls: Iterable[Named]) -> list[int]: ...
+    async def aenqueue_many(self, calls: Iterable[tuple[Any, ...] | Named]) -> list[int]:
         """Make many jobs in one call; see `enqueue_many`."""
         task = self if self.is_registered else await self._aplaced()
         receipts = await self.app._producer.asend(task._jobs(calls), self._template.connection)

@@ -53,5 +53,5 @@ async def emit(ctx: Context, value: Any) -> None:
     at(ctx, f"{_doing[ctx.id]} tells")
 
 
-Context.step = step  # type: ignore[method-assign]
+Context.step = step  # type: ignore[method-assign, assignment]
 Context.emit = emit  # type: ignore[method-assign, assignment]

@@ -142,8 +142,10 @@ async def late(ctx: Context, way: str, gate: str) -> str:
     await opened(gate)
     try:
         match way:
-            case "step" | "transaction":
-                await ctx.step("act", act, transaction=way == "transaction")
+            case "step":
+                await ctx.step("act", act)
+            case "transaction":
+                await ctx.step("act", act, transaction=True)
             case "emit":
                 while True:  # it is refused when it is written, and so is whatever comes after that
                     await ctx.emit("acted")

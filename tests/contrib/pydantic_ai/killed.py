@@ -67,4 +67,4 @@ async def step(ctx: Context, name: str, function: Any, /, *args: Any, **options:
     return value
 
 
-Context.step = step  # type: ignore[method-assign]
+Context.step = step  # type: ignore[method-assign, assignment]

@@ -99,7 +99,7 @@ async def test_w1_a_type_that_cannot_be_read_is_refused_before_anything_is_asked
     @app.task(retry=Retry(1))
     async def work(ctx: Context) -> Any:
         if what == "wait":
-            return await ctx.wait("approved", type="Approval")
+            return await ctx.wait("approved", type="Approval")  # type: ignore[call-overload]
         return await ctx.step("plan", plan, type="Plan")
 
     await app.amigrate()

@@ -249,7 +249,7 @@ async def test_w1_a_step_with_a_transaction_has_a_retry_and_a_timeout_too(url: s
                 raise OSError("not yet")
             if len(tries) == 2:
                 await asyncio.Event().wait()
-            for call in (ctx.asave(1), ctx.step("inner", charge), ctx.sleep("1h")):
+            for call in (ctx.asave(1), ctx.step("inner", charge, connection, ctx), ctx.sleep("1h")):
                 with pytest.raises((ConfigurationError, RuntimeError), match=r"of a step|inside of step"):
                     await call
             return len(tries)
@@ -264,7 +264,7 @@ async def test_w1_a_step_with_a_transaction_has_a_retry_and_a_timeout_too(url: s
         async def count(ctx: Context, make: bool) -> Any:
             async with ctx.transaction() as connection:
                 with pytest.raises(RuntimeError, match="ends with its transaction"):
-                    await ctx.step("in it", charge)
+                    await ctx.step("in it", charge, connection, ctx)
                 if make:
                     await _executed(connection, "CREATE TABLE charged (sum int)")
                 else:

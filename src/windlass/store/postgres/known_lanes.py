@@ -99,7 +99,7 @@ class KnownLanes:
         """The highest number of a lane that was seen, of whatever queue."""
         self._looks: dict[str, float] = {}
         self._restless: set[str] = set()
-        self.wakeups = Wakeups()
+        self.wakeups: Wakeups = Wakeups()
 
     # -- which queues to ask about ------------------------------------------------------------------------
 

@@ -42,7 +42,7 @@ class Database:
     ) -> None:
         """`run` runs a write operation; `migrate` brings the schema up to date."""
         self.path = path
-        self.longest = idle_poll / 2  # a look costs microseconds, so the setting is kept with ease
+        self.longest: float = idle_poll / 2  # a look costs microseconds, so the setting is kept with ease
         self._busy_timeout = busy_timeout
         self._migrate = migrate
         self._run = run

@@ -54,9 +54,9 @@ class Feed:
         self._kept: deque[Sent] = deque()
         self._bytes = 0
         self._changed = asyncio.Event()
-        self.position = position
+        self.position: int = position
         self.end: State | None = None
-        self.gone = False
+        self.gone: bool = False
         """Whether the job was removed."""
         self.readers = 0
         self._task = asyncio.create_task(self._run(), name=f"stream of job {job}")
