@@ -38,7 +38,7 @@ def test_migrate_shows_before_and_after(pg_database: str) -> None:
 
 def test_migrate_into_a_schema_of_another_name(pg_database: str) -> None:
     result = windlass("migrate", "--database", pg_database, "--schema", "jobs", "--json")
-    answer = json.loads(result.output)
+    answer = json.loads(result.stdout)
     assert (answer["before"], answer["after"] > 0) == (0, True)
     assert pg_database.rpartition("/")[2] in answer["database"]
     with psycopg.connect(pg_database) as connection:
@@ -54,10 +54,33 @@ def test_migrate_on_sqlite(tmp_path: Path) -> None:
 
 
 def test_m6_an_error_is_one_line_without_the_password() -> None:
-    result = windlass("migrate", "--database", "postgresql://ada:s3cret@127.0.0.1:1/shop")
+    url = "postgresql://ada:s3cret@127.0.0.1:1/shop"
+    result = windlass("migrate", WINDLASS_DATABASE_URL=url)
     assert result.exit_code == 1
     assert result.output.startswith("Error: postgresql://127.0.0.1:1/shop: ")
     assert len(result.output.splitlines()) == 1
+    assert "s3cret" not in result.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "noted"),
+    [
+        (("migrate", "--database", "postgresql://ada:s3cret@127.0.0.1:1/shop"), True),
+        (("migrate", "--database", "postgresql://ada@127.0.0.1:1/shop?sslpassword=s3cret"), True),
+        (("copy", "sqlite:///here.db", "postgresql://ada:s3cret@127.0.0.1:1/shop"), True),
+        (("migrate", "--database", "postgresql://ada@127.0.0.1:1/shop?passfile=/nowhere"), False),
+        (("migrate", "--database", "sqlite:////nowhere/p:ss@x.db"), False),
+    ],
+)
+def test_m6_a_password_on_the_command_line_is_noted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], noted: bool
+) -> None:
+    """Others can list it. The command works all the same."""
+    monkeypatch.chdir(tmp_path)
+    windlass("migrate", "--database", "sqlite:///here.db")
+    result = windlass(*arguments)
+    assert result.exit_code == 1  # there is no server
+    assert ("the list of processes shows the password" in result.stderr) is noted
     assert "s3cret" not in result.output
 
 

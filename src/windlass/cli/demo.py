@@ -12,7 +12,7 @@ import click
 import msgspec
 from rich.text import Text
 
-from windlass.cli.options import Reader, Span, json_option
+from windlass.cli.options import DatabaseUrl, Reader, Span, json_option
 from windlass.cli.output import console, print_json, print_table
 from windlass.core.durations import size
 
@@ -38,7 +38,9 @@ class Bytes(Reader):
 
 @click.command()
 @click.option("--size", type=Bytes(), default="300MiB", show_default=True, help="How much data to import.")
-@click.option("--database", metavar="URL", help="Import here, into a file or schema of its own.")
+@click.option(
+    "--database", type=DatabaseUrl(), metavar="URL", help="Import here, into a file or schema of its own."
+)
 @click.option("--postgres", is_flag=True, help="Import into a temporary PostgreSQL server, from a wheel.")
 @click.option(
     "--keep",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from windlass.cli.target import Target
+from windlass.cli.target import Target, passwords_in
 from windlass.core import ids
 from windlass.core.durations import seconds, size
 from windlass.core.flow.rates import per_second
@@ -31,8 +31,29 @@ F = TypeVar("F", bound=Callable[..., Any])
 COMPLETION_TIME: Final = 2.0
 """Seconds that a shell may wait for names."""
 
+
+class DatabaseUrl(Reader):
+    """A database URL as an argument. Everybody on the machine can read a password in it, as long as the
+    command runs."""
+
+    name = "url"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Note a password."""
+        url = str(value)
+        if url.startswith("postgres") and passwords_in(url):
+            click.echo(
+                "Note: the list of processes shows the password in this URL to every user of this machine. "
+                "Give the URL as WINDLASS_DATABASE_URL, or leave the password to PGPASSWORD, ~/.pgpass or "
+                "?passfile=FILE",
+                err=True,
+            )
+        return url
+
+
 database_option: Final = click.option(
     "--database",
+    type=DatabaseUrl(),
     metavar="URL",
     help="Where jobs live: postgresql://…, sqlite:///path. [WINDLASS_DATABASE_URL]",
 )

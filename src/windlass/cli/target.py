@@ -139,11 +139,20 @@ def without_password(message: str, url: str) -> str:
     Inside a word it is no password: a short one would else take every word apart."""
     if not url or (url.startswith("sqlite:") and "?" not in url):  # a path, which an answer may have to name
         return message
-    message, parts = message.replace(url, "***"), urlsplit(url)
-    asked = [value for name, value in parse_qsl(parts.query) if name == "password"]
-    for secret in filter(None, (parts.password, unquote(parts.password or ""), *asked)):
+    message = message.replace(url, "***")
+    for secret in passwords_in(url):
         message = re.sub(rf"(?<!\w){re.escape(secret)}(?!\w)", "***", message)
     return message
+
+
+def passwords_in(url: str) -> list[str]:
+    """Return the passwords that a database URL holds, as they stand there and as they are."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # it is no URL, and will be refused
+        return []
+    asked = [value for name, value in parse_qsl(parts.query) if name in ("password", "sslpassword")]
+    return [secret for secret in (parts.password, unquote(parts.password or ""), *asked) if secret]
 
 
 def operator() -> str:

@@ -37,6 +37,9 @@ async def test_a_group_is_shown_closed_and_cancelled(any_app: Windlass) -> None:
         assert (await get(visitor, f"/api/jobs/{group.id}"))["group"]["counts"] == {"cancelled": 4}
         events = (await get(visitor, f"/api/jobs/{group.id}"))["timeline"]
         assert {"closed its group", "cancelled its group"} <= {event["text"] for event in events}
+        for after in (-1, 1 << 63, 10**30):
+            beyond = await visitor.get(f"/api/groups/{group.id}/jobs?after={after}")
+            assert (beyond.status_code, beyond.json()["error"]["field"]) == (400, "after")
         alone = await any_app.aenqueue("t")
         assert (await visitor.get(f"/api/groups/{alone.id}")).status_code == 404
         assert (await get(visitor, f"/api/jobs/{alone.id}"))["group"] is None

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from windlass.cli.options import with_json
+from windlass.cli.options import DatabaseUrl, with_json
 from windlass.cli.output import print_answer, progress
 from windlass.cli.target import Target, without_password
 from windlass.core.counts import plural
@@ -21,8 +21,8 @@ from windlass.store.factory import SQLITE, describe, kind_of, make_store, sqlite
 
 
 @click.command()
-@click.argument("source", metavar="SOURCE")
-@click.argument("to", metavar="[TARGET]", required=False)
+@click.argument("source", type=DatabaseUrl(), metavar="SOURCE")
+@click.argument("to", type=DatabaseUrl(), metavar="[TARGET]", required=False)
 @click.option("--dead", is_flag=True, help="Copy dead jobs, too.")
 @click.option("--force", is_flag=True, help="Take the jobs of live workers away; those run again.")
 @click.option("--dry-run", is_flag=True, help="Only count what would be copied.")

@@ -107,7 +107,14 @@ BEGIN
             v_options := coalesce(v_options, '{}') || jsonb_build_object(
                 'part', j.part::jsonb || jsonb_build_object('parent', p_parent));
         END IF;
-        v_errors := coalesce(j.errors, '[]');
+        PERFORM windlass.check_past(j.key, j.enqueued_at, j.ended_at, j.errors, j.checkpoint, j.steps,
+                                    j.stream, j.waits, j.signals);
+        SELECT coalesce(json_agg(json_build_object(
+                   'type', coalesce(e ->> 'type', ''), 'message', coalesce(e ->> 'message', ''),
+                   'traceback', coalesce(e ->> 'traceback', ''),
+                   'attempt', coalesce((e ->> 'attempt')::smallint, 0),
+                   'at', coalesce((e ->> 'at')::float8, 0))), '[]')
+          INTO v_errors FROM json_array_elements(coalesce(j.errors, '[]')) AS e;
         IF j.state = 'dead' THEN
             INSERT INTO windlass.dead (id, enqueued_at, died_at, priority, attempt, deaths, queue, task,
                                        reason, payload, options, errors, error)
@@ -163,9 +170,8 @@ BEGIN
             PERFORM windlass.import_turn(job, j.queue, v_options ->> 'ordering_key');
         END IF;
         INSERT INTO windlass.failure (segment, job, at, attempt, type, message, traceback)
-        SELECT windlass.pin_segment(), job, coalesce(to_timestamp((e ->> 'at')::float8), v_now),
-               coalesce((e ->> 'attempt')::smallint, 0), coalesce(e ->> 'type', ''),
-               coalesce(e ->> 'message', ''), coalesce(e ->> 'traceback', '')
+        SELECT windlass.pin_segment(), job, coalesce(to_timestamp(nullif((e ->> 'at')::float8, 0)), v_now),
+               (e ->> 'attempt')::smallint, e ->> 'type', e ->> 'message', e ->> 'traceback'
           FROM json_array_elements(v_errors) AS e;
         IF j.checkpoint IS NOT NULL THEN
             PERFORM windlass.import_checkpoint(job, j.checkpoint);
@@ -177,6 +183,42 @@ BEGIN
         status := 'imported';
         RETURN NEXT;
     END LOOP;
+END $$;
+
+-- Refuses a past that nobody could read: one such job would stop every page that lists it.
+-- Callers: import_rows. May call: worker. Lock: none. Times lie between the years 1970 and 2200.
+CREATE OR REPLACE FUNCTION windlass.check_past(
+    p_key text, p_enqueued_at timestamptz, p_ended_at timestamptz, p_errors json, p_checkpoint json,
+    p_steps json, p_stream json, p_waits json, p_signals json) RETURNS void
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    v_wrong text;
+BEGIN
+    SELECT f.field INTO v_wrong
+      FROM (VALUES ('enqueued_at', NULL, NULL, json_build_array(json_build_object('at', p_enqueued_at))),
+                   ('ended_at', NULL, NULL, json_build_array(json_build_object('at', p_ended_at))),
+                   ('errors', '{}', true, p_errors), ('steps', '{name}', false, p_steps),
+                   ('checkpoint', '{data}', true, CASE WHEN p_checkpoint IS NOT NULL
+                                                       THEN json_build_array(p_checkpoint) END),
+                   ('stream', '{position,n,run,attempt,events}', false, p_stream),
+                   ('waits', '{name,signal}', false, p_waits), ('signals', '{name}', false, p_signals))
+           AS f (field, needed, epoch, items)
+     WHERE CASE WHEN f.items IS NULL THEN false WHEN json_typeof(f.items) <> 'array' THEN true
+                ELSE EXISTS (
+                    SELECT FROM json_array_elements(f.items) AS e (item)
+                     WHERE CASE WHEN json_typeof(e.item) <> 'object' THEN true
+                                WHEN EXISTS (SELECT FROM unnest(f.needed::text[]) AS n
+                                              WHERE e.item ->> n IS NULL) THEN true
+                                WHEN f.epoch THEN (e.item ->> 'at')::float8 NOT BETWEEN 0 AND 7258118400
+                                ELSE (e.item ->> 'at')::timestamptz NOT BETWEEN '1970-01-01' AND '2200-01-01'
+                                  OR (e.item ->> 'until')::timestamptz NOT BETWEEN '1970-01-01'
+                                                                               AND '2200-01-01' END) END
+     LIMIT 1;
+    IF v_wrong IS NOT NULL THEN
+        RAISE EXCEPTION 'job % has malformed %', quote_literal(p_key), v_wrong USING ERRCODE = 'WL005',
+            HINT = 'Lists are arrays of objects with all that they need, and times lie between the years '
+                   '1970 and 2200: see the guide "Coming from a SKIP LOCKED table".';
+    END IF;
 END $$;
 
 -- Takes the unique key of a job that is imported: NULL where it is free, else what became of the job, whose

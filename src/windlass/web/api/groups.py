@@ -6,6 +6,7 @@ from typing import Annotated, Final
 
 import msgspec
 
+from windlass.core.ids import MAX_ID
 from windlass.presentation.groups import GroupShape
 from windlass.web.api.endpoint import Call, Nothing, Table
 
@@ -13,7 +14,7 @@ from windlass.web.api.endpoint import Call, Nothing, Table
 class Members(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """Which jobs of a group: those behind one of them."""
 
-    after: Annotated[int, msgspec.Meta(ge=0)] = 0
+    after: Annotated[int, msgspec.Meta(ge=0, le=MAX_ID)] = 0
     limit: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 100
 
 
