@@ -45,8 +45,8 @@ CREATE SCHEMA IF NOT EXISTS windlass;
 
 -- ==== Settings ====
 
--- One row: what this schema is (origin: of which first migration), where it was made, and the settings SQL needs to know. ids_from: where the
--- ids of jobs outside of lanes go on after a loss, see skip_ids.
+-- One row: what this schema is (origin: of which first migration), where it was made, and the settings SQL
+-- needs to know. ids_from: where the ids of jobs outside of lanes go on after a loss, see skip_ids.
 CREATE TABLE windlass.meta (
     single                boolean PRIMARY KEY DEFAULT true CHECK (single),
     version               int NOT NULL DEFAULT 0,

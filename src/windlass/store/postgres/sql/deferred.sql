@@ -290,11 +290,11 @@ END $$;
 -- due at its time. Returns those of the jobs that have edges left. p_failed: they have not succeeded, so only
 -- who runs nevertheless goes on, and a group remembers that. Who runs only then keeps the edge to a success
 -- for follow, which may have to end it.
--- Callers: note_ends, follow. May call: worker. Lock: the jobs that wait, without waiting, and then their rows
--- of group_job; those of offer.
+-- Callers: note_ends, follow. May call: worker. Lock: the jobs that wait, without waiting, and then their
+-- rows of group_job; those of offer.
 -- isfinite keeps the index of times out of the plan. Edges are found pair by pair: a group has any number of
--- them that others take away. Rows are found by arrays, not by joins, which may begin with all rows of a table
--- that is thought to be small [rule 8].
+-- them that others take away. Rows are found by arrays, not by joins, which may begin with all rows of a
+-- table that is thought to be small [rule 8].
 -- An edge is taken away by whoever has locked the job that waits: so of two who take away its last two edges
 -- at the same time, one sees that nothing is left. An edge whose job waits no more is dropped.
 CREATE OR REPLACE FUNCTION windlass.serve_after(
@@ -360,7 +360,8 @@ END $$;
 
 -- One bounded step behind the ends of jobs that others come after [P12]: the edges that their enders had to
 -- leave, and edges that are fresh. A job whose last edge is gone goes on; one that can never run ends as its
--- option says, and one that is cancelled says why in its options: see end_reason. `looked` counts what it looked at; `around`: it has come to the end of both.
+-- option says, and one that is cancelled says why in its options: see end_reason. `looked` counts what it
+-- looked at; `around`: it has come to the end of both.
 -- Callers: the store's promote. May call: worker. Lock: the row that says how far it has come, and the
 -- waiting jobs, without waiting; ACCESS SHARE on claim, as in finish; those of serve_after; then those of
 -- try_lock_waiting for jobs that it cancels, without waiting.
@@ -429,8 +430,8 @@ BEGIN
                     v_ended := true;
                 ELSE
                     v_cancel := v_cancel || d.id;
-                    v_why := v_why || CASE WHEN v_failed
-                                           THEN format('job %s, which it comes after, is %s', u.on_job, v_state)
+                    v_why := v_why || CASE WHEN v_failed THEN format('job %s, which it comes after, is %s',
+                                                                     u.on_job, v_state)
                                            ELSE 'all jobs that it comes after have succeeded' END;
                 END IF;
             END LOOP;

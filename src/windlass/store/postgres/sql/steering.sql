@@ -226,7 +226,8 @@ BEGIN
     END IF;
     -- Without a limit open claims are not recorded: a later limit counts anew, and drops what a claim that
     -- still saw the old limit has recorded since [F3].
-    DELETE FROM windlass.limited_queue x WHERE x.queue = p_name AND (q.concurrency IS NULL OR v_old.concurrency IS NULL);
+    DELETE FROM windlass.limited_queue x
+     WHERE x.queue = p_name AND (q.concurrency IS NULL OR v_old.concurrency IS NULL);
     -- Claimers that found it paused ask again when notified, or after some seconds [K2].
     IF v_old.paused AND NOT q.paused THEN
         PERFORM windlass.wake(p_name), windlass.mark_gates_changed(

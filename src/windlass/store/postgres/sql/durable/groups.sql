@@ -29,8 +29,8 @@ BEGIN
         -- Two that close a circle at the same moment would not see each other.
         PERFORM pg_advisory_xact_lock(('windlass.group_job'::regclass::oid::bigint - 2147483648)::int, 0);
         IF windlass.leads_to(p_jobs, p_group) THEN
-            RAISE EXCEPTION 'a job that comes after group %, itself or by jobs between them, cannot be in it: '
-                            'each would wait for the other', p_group
+            RAISE EXCEPTION 'a job that comes after group %, itself or by jobs between them, cannot be in '
+                            'it: each would wait for the other', p_group
                 USING ERRCODE = 'WL025', HINT = 'Use on_success() or on_end() for it.';
         END IF;
     END IF;
@@ -49,8 +49,8 @@ BEGIN
     END IF;
 END $$;
 
--- Whether one of these jobs comes after another one, itself or by jobs between them. Walks from both, always on
--- the side where fewer jobs stand, so a group of a hundred thousand costs nothing where few come after it.
+-- Whether one of these jobs comes after another one, itself or by jobs between them. Walks from both, always
+-- on the side where fewer jobs stand, so a group of a hundred thousand costs nothing where few come after it.
 -- A circle goes through an open group. A job comes after jobs that are there when it is made, and nobody can
 -- come after one that is not; only the end of a group gets edges later, to jobs that may come after it. So
 -- jobs are looked at as they are added to a group, and only those that wait for others. Edges of a job that

@@ -639,7 +639,8 @@ END $$;
 
 -- Corrects a bucket by p_more tokens than were taken. They may leave a debt, which lasts a day at most or is
 -- no more than the burst. Less than was taken comes back in full, but for what was taken before a drain. The
--- same as Bucket.settled in windlass.core. Callers: settle_tokens, spend_tokens. May call: worker. Lock: the bucket's row until the transaction ends.
+-- same as Bucket.settled in windlass.core. Callers: settle_tokens, spend_tokens. May call: worker. Lock: the
+-- bucket's row until the transaction ends.
 CREATE OR REPLACE FUNCTION windlass.bucket_settle(
     p_budget text, p_key text, p_more bigint, p_age float8, p_now float8 DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
