@@ -135,16 +135,32 @@ class Windlass(_Registry):
         )
 
     def signal(
-        self, job: Job[Any] | int | str, name: str, value: Any = None, *, connection: Any = None
+        self,
+        job: Job[Any] | int | str,
+        name: str,
+        value: Any = None,
+        *,
+        idempotency_key: str | None = None,
+        connection: Any = None,
     ) -> SignalAnswer:
         """Send a job a signal, by its handle or its id; see `Job.signal` [W2]."""
-        return self._handle_of(job).signal(name, value, connection=connection)
+        return self._handle_of(job).signal(
+            name, value, idempotency_key=idempotency_key, connection=connection
+        )
 
     async def asignal(
-        self, job: Job[Any] | int | str, name: str, value: Any = None, *, connection: Any = None
+        self,
+        job: Job[Any] | int | str,
+        name: str,
+        value: Any = None,
+        *,
+        idempotency_key: str | None = None,
+        connection: Any = None,
     ) -> SignalAnswer:
         """Send a job a signal, by its handle or its id; see `Job.signal` [W2]."""
-        return await self._handle_of(job).asignal(name, value, connection=connection)
+        return await self._handle_of(job).asignal(
+            name, value, idempotency_key=idempotency_key, connection=connection
+        )
 
     def signal_url(
         self,

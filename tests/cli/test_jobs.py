@@ -338,6 +338,8 @@ def test_w2_waits_are_listed_and_answered(any_desk: Desk) -> None:
     assert (shown["job"], shown["signal"]) == (id, "go")
     assert any_desk.json("waits", "--signal", "other") == {"waits": []}
     assert "waits for signal go since" in any_desk.ok("job", "show", id)
+    keyed = ("job", "signal", id, "later", "1", "--idempotency-key", "k")
+    assert [any_desk.json(*keyed)["answer"] for _ in range(2)] == ["kept", "repeated"]
     for text in ("yes", "[" * 2000):
         assert "is no JSON" in any_desk.refused("job", "signal", id, "go", text, code=2)
     wrong = any_desk.refused("job", "signal", id, "go", '{"ok": "maybe"}', code=2)

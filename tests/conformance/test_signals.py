@@ -331,3 +331,30 @@ async def test_w2_e8_a_wait_is_not_cut_short(rig: Rig) -> None:
     await rig.clock.advance(11.0)
     await rig.store.promote()
     assert await ask(rig, worker, await rig.run(worker, for_ever)) == Awaited(left=None)
+
+
+async def test_w2_e7_a_signal_that_is_sent_again_with_its_key_is_sent_once(rig: Rig) -> None:
+    """Also when its job has ended: the sender has lost the answer, not the signal."""
+    worker = await rig.worker()
+    id, other = await waiting(rig, worker), await waiting(rig, worker)
+    assert await rig.store.signal(id, "go", "1", once=Once(f"{id}/k")) == "delivered"
+    assert await rig.store.signal(id, "go", "1", once=Once(f"{id}/k")) == "repeated"
+    assert await rig.store.signal(id, "go", "2", once=Once(f"{id}/l")) == "kept"
+    assert await rig.store.signal(other, "go", "1", once=Once(f"{other}/k")) == "delivered"
+    for each in await rig.claim(worker):
+        assert taken(await ask(rig, worker, each)) == (SIGNAL, "1")
+        await rig.finish(worker, each)
+    assert await rig.store.signal(id, "go", "1", once=Once(f"{id}/k")) == "repeated"
+    with pytest.raises(SignalRefused):
+        await rig.store.signal(id, "go", "1", once=Once(f"{id}/new"))
+
+
+async def test_w2_e7_the_key_of_a_signal_is_known_as_long_as_those_of_jobs(rig: Rig) -> None:
+    worker = await rig.worker()
+    id = await waiting(rig, worker, timeout=None)
+    assert await rig.store.signal(id, "other", "1", once=Once(f"{id}/k")) == "kept"
+    await rig.clock.advance(86_300.0)
+    await rig.store.expire()
+    assert await rig.store.signal(id, "other", "1", once=Once(f"{id}/k")) == "repeated"
+    await rig.clock.advance(200.0)
+    assert await rig.store.signal(id, "other", "1", once=Once(f"{id}/k")) == "kept"

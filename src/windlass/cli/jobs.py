@@ -184,8 +184,11 @@ async def _print_pages(store: Store, found: Sequence[JobRecord], traceback: bool
 @click.argument("id", metavar="ID", type=JobId())
 @click.argument("name")
 @click.argument("value", required=False, default="null", metavar="[JSON]")
+@click.option("--idempotency-key", metavar="KEY", help="Send nothing where the job was sent one with it.")
 @with_json
-def signal(target: Target, id: int, name: str, value: str, as_json: bool) -> None:
+def signal(
+    target: Target, id: int, name: str, value: str, idempotency_key: str | None, as_json: bool
+) -> None:
     """Send a signal to a job that waits for it, or will, with a value.
 
     Where the job waits for a value of a type, one that cannot be of it is refused, and the wait goes on.
@@ -205,7 +208,7 @@ def signal(target: Target, id: int, name: str, value: str, as_json: bool) -> Non
                 raise click.BadParameter(
                     f"the value does not fit what the job waits for: {wrong}", param_hint="JSON"
                 )
-        answer = await target.app.job(id).asignal(name, given)
+        answer = await target.app.job(id).asignal(name, given, idempotency_key=idempotency_key)
         if answer == "kept":
             others.extend(sorted({wait.signal for wait in await store.waits(job=id)} - {name}))
         return answer

@@ -31,6 +31,7 @@ from windlass.store.records import (
     Receipt,
     RetryAnswer,
 )
+from windlass.store.signal_rules import keyed
 
 if TYPE_CHECKING:
     from windlass.running.producer import Producer
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
 R_co = TypeVar("R_co", covariant=True)
 A = TypeVar("A", bound=str)
-SignalAnswer: TypeAlias = Literal["delivered", "kept"]
+SignalAnswer: TypeAlias = Literal["delivered", "kept", "repeated"]
 _LONG: Final = 3600.0
 _ENDED: Final = frozenset({State.SUCCEEDED, State.DEAD, State.CANCELLED})
 
@@ -222,9 +223,13 @@ class Job(Generic[R_co]):
             (await self._store_handle().acall(lambda store: store.delete([self.id])))[self.id]
         )
 
-    def signal(self, name: str, value: Any = None, *, connection: Any = None) -> SignalAnswer:
+    def signal(
+        self, name: str, value: Any = None, *, idempotency_key: str | None = None, connection: Any = None
+    ) -> SignalAnswer:
         """Send the job a signal with a value, anything JSON can carry: "delivered" where it waits for it, or
         "kept" for a `ctx.wait(name)` to come [W2]. With `connection` the signal is part of that transaction.
+        One with an `idempotency_key` that the job was sent one with before sends nothing and is "repeated":
+        whoever lost the answer sends it again [E7].
 
         Raises SignalRefused where the job has ended, or has not taken a thousand that it was sent before;
         JobNotFound; InvalidPayload or PayloadTooLarge."""
@@ -232,15 +237,19 @@ class Job(Generic[R_co]):
         if self._codec is not None:
             task = self.task or self._found(self._store_handle().call(self._look)).task
             text = seal(self._codec, text, Purpose("signal", task))
-        return _answer(self._producer().signal(self.id, name, text, connection))
+        once = keyed(self.id, idempotency_key)
+        return _answer(self._producer().signal(self.id, name, text, once, connection))
 
-    async def asignal(self, name: str, value: Any = None, *, connection: Any = None) -> SignalAnswer:
+    async def asignal(
+        self, name: str, value: Any = None, *, idempotency_key: str | None = None, connection: Any = None
+    ) -> SignalAnswer:
         """Send the job a signal with a value; see `signal`."""
         text = as_signal(name, value)
         if self._codec is not None:
             task = self.task or self._found(await self._store_handle().acall(self._look)).task
             text = seal(self._codec, text, Purpose("signal", task))
-        return _answer(await self._producer().asignal(self.id, name, text, connection))
+        once = keyed(self.id, idempotency_key)
+        return _answer(await self._producer().asignal(self.id, name, text, once, connection))
 
     # -- how --------------------------------------------------------------------------------------------
 
@@ -363,4 +372,4 @@ class Job(Generic[R_co]):
 
 
 def _answer(said: str) -> SignalAnswer:
-    return "delivered" if said == "delivered" else "kept"
+    return "delivered" if said == "delivered" else "repeated" if said == "repeated" else "kept"

@@ -13,7 +13,7 @@ from windlass.running.hooks import Hooks
 from windlass.running.published import PublishedQueues
 from windlass.running.store_handle import StoreHandle
 from windlass.store.factory import POSTGRES, kind_of
-from windlass.store.records import NewJob, Receipt
+from windlass.store.records import NewJob, Once, Receipt
 
 
 class Producer:
@@ -103,27 +103,33 @@ class Producer:
 
     # -- signals ----------------------------------------------------------------------------------------
 
-    def signal(self, job: int, name: str, value: str, connection: Any = None) -> str:
+    def signal(
+        self, job: int, name: str, value: str, once: Once | None = None, connection: Any = None
+    ) -> str:
         """Send a signal to a job, from any thread [W2]."""
         if connection is None:
-            return self.store_handle.call(lambda store: store.signal(job, name, value))
+            return self.store_handle.call(lambda store: store.signal(job, name, value, once=once))
         if not self._on_postgres:
-            return self.store_handle.call(lambda store: store.signal(job, name, value, connection=connection))
+            return self.store_handle.call(
+                lambda store: store.signal(job, name, value, once=once, connection=connection)
+            )
         from windlass.store.postgres.adapters import signal
 
-        return signal(connection, self._schema, job, name, value)
+        return signal(connection, self._schema, job, name, value, once)
 
-    async def asignal(self, job: int, name: str, value: str, connection: Any = None) -> str:
-        """The same, from any loop."""
+    async def asignal(
+        self, job: int, name: str, value: str, once: Once | None = None, connection: Any = None
+    ) -> str:
+        """Send a signal to a job, from any loop [W2]."""
         if connection is None:
-            return await self.store_handle.acall(lambda store: store.signal(job, name, value))
+            return await self.store_handle.acall(lambda store: store.signal(job, name, value, once=once))
         if not self._on_postgres:
             return await self.store_handle.acall(
-                lambda store: store.signal(job, name, value, connection=connection)
+                lambda store: store.signal(job, name, value, once=once, connection=connection)
             )
         from windlass.store.postgres.adapters import asignal
 
-        return await asignal(connection, self._schema, job, name, value)
+        return await asignal(connection, self._schema, job, name, value, once)
 
     @property
     def _on_postgres(self) -> bool:

@@ -11,6 +11,8 @@ import msgspec
 
 from windlass.core.read_errors import READ_ERRORS
 from windlass.errors import InvalidOption, InvalidPayload, JobNotFound, PayloadTooLarge, SignalRefused
+from windlass.store.fields import MAX_KEY
+from windlass.store.records import Once
 
 MAX_KEPT: Final = 1000
 """Signals that wait to be taken by one job."""
@@ -58,6 +60,18 @@ def check_kept(job: int, kept: int) -> None:
             f"job {job} has {kept} signals that it has not taken yet; send it more when it has taken some",
             "full",
         )
+
+
+def keyed(job: int, key: object) -> Once | None:
+    """An idempotency key of a signal to a job, as the store knows it. Raises InvalidOption for what is
+    none."""
+    if key is None:
+        return None
+    if not isinstance(key, str) or not 0 < len(key) <= MAX_KEY or "\0" in key:
+        raise InvalidOption(
+            f"idempotency_key: {str(key)[:80]!r} is not a string of 1 to {MAX_KEY} characters"
+        )
+    return Once(f"{job}/{key}")
 
 
 def used() -> SignalRefused:

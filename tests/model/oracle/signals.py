@@ -23,10 +23,14 @@ class Signals(Claims):
     ) -> str:
         signal_rules.check(name, value)
         now, known = self._clock(), self._tables.jobs.get(job)
+        if once is not None and once.lasts is None and self._tables.keyed_signals.get(once.token, 0) > now:
+            return "repeated"
         signal_rules.check_state(job, None if known is None else known.shown.value)
         assert known is not None
         signal_rules.check_kept(job, len(known.signals))
-        if once is not None and self._tables.used.setdefault(once.token, once) is not once:
+        if once is not None and once.lasts is None:
+            self._tables.keyed_signals[once.token] = now + self._settings.idempotency_retention
+        elif once is not None and self._tables.used.setdefault(once.token, once) is not once:
             raise signal_rules.used()
         waits = [each for each in known.waits.values() if each.suspended and each.signal == name]
         if known.state is not State.SCHEDULED or not waits or any(sent == name for sent, _ in known.signals):

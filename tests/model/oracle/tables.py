@@ -107,6 +107,8 @@ class Tables:
         self.reruns: dict[str, NewJob] = {}
         self.idempotency: dict[str, tuple[int, float]] = {}
         self.used: dict[str, Once] = {}
+        self.keyed_signals: dict[str, float] = {}
+        """Idempotency keys of signals, and until when they are known."""
         """What has sent its one signal."""
         self.parents: dict[int, Parent] = {}  # in the order in which they were split
         self.deaths: dict[str, tuple[int, float]] = {}  # of a unique key in a row, and when the last was

@@ -152,3 +152,14 @@ async def test_w2_hostile_names_and_types_are_shown_as_text(app: Windlass) -> No
         )
         assert sent.status_code == 303
         assert await value_of(rig, boxed, "box") == {"a": [1]}
+
+
+async def test_w2_e7_a_signal_that_is_sent_again_with_its_key_is_sent_once(any_app: Windlass) -> None:
+    await any_app.amigrate()
+    async with rigged(any_app) as rig, visiting(any_app) as visitor:
+        path = f"/api/jobs/{await waiting(rig)}/signals/approved"
+        sent = {"value": 1, "idempotency_key": "evt_1"}
+        assert (await visitor.post(path, json=sent)).json() == {"answer": "delivered"}
+        assert (await visitor.post(path, json=sent)).json() == {"answer": "repeated"}
+        for wrong in ("", "x" * 256, 7):
+            assert (await visitor.post(path, json=sent | {"idempotency_key": wrong})).status_code == 400

@@ -10,7 +10,14 @@ import pytest
 
 from tests.stopwatch import Stopwatch
 from windlass import Context, Retry, Windlass
-from windlass.errors import ConfigurationError, JobFailed, ResultInvalid, SignalRefused, WaitTimedOut
+from windlass.errors import (
+    ConfigurationError,
+    InvalidOption,
+    JobFailed,
+    ResultInvalid,
+    SignalRefused,
+    WaitTimedOut,
+)
 from windlass.store.postgres.durable.steps import Steps
 from windlass.store.postgres.durable.waits import Waits
 
@@ -295,3 +302,58 @@ async def test_w2_a_signal_wakes_its_handler_at_once(any_app: Windlass) -> None:
                 await job.asignal("go", no)
             took.append(await woken.get() - sent[-1])
     assert min(took) < 0.25 + watch.lost(), took
+
+
+async def test_w2_e7_a_sender_that_lost_the_answer_sends_its_signal_again(any_app: Windlass) -> None:
+    """Sync and async; the job hears it once, and is told of another key."""
+
+    @any_app.task
+    async def ask(ctx: Context) -> list[Any]:
+        return [await ctx.wait("paid"), await ctx.wait("paid")]
+
+    await any_app.amigrate()
+    job = await ask.aenqueue()
+    async with any_app.worker({"default": 1}):
+        await until_it_waits(any_app, job.id)
+        assert await job.asignal("paid", 1, idempotency_key="evt_1") == "delivered"
+        assert await any_app.asignal(job, "paid", 1, idempotency_key="evt_1") == "repeated"
+        again = await asyncio.to_thread(any_app.signal, job, "paid", 1, idempotency_key="evt_1")
+        assert again == "repeated"
+        await job.asignal("paid", 2, idempotency_key="evt_2")
+        assert await job.aresult("10s") == [1, 2]
+    assert await job.asignal("paid", 1, idempotency_key="evt_1") == "repeated"
+    for wrong in ("", "x" * 256, 7):
+        with pytest.raises(InvalidOption, match="idempotency_key"):
+            await job.asignal("paid", 1, idempotency_key=wrong)
+
+
+async def test_w2_e7_the_key_of_a_signal_that_was_rolled_back_is_free(url: str) -> None:
+    if not url.startswith("postgresql"):
+        pytest.skip("that of SQLite is in tests/store/sqlite/connections/test_joining.py")
+    import asyncpg
+
+    with Windlass(url) as app:
+
+        @app.task
+        async def ask(ctx: Context) -> Any:
+            return await ctx.wait("paid")
+
+        await app.amigrate()
+        job = await ask.aenqueue()
+        connection = await asyncpg.connect(url)
+        undone = connection.transaction()
+        await undone.start()
+        assert await job.asignal("paid", 1, idempotency_key="k", connection=connection) == "kept"
+        again = asyncio.create_task(job.asignal("paid", 2, idempotency_key="k"))
+        await undone.rollback()
+        assert await again == "kept"
+        async with connection.transaction():
+            said = await job.asignal("paid", 3, idempotency_key="k", connection=connection)
+            assert said == "repeated"
+        sql = "SELECT windlass.signal($1, 'paid', '3', idempotency_key => $2)"
+        assert await connection.fetchval(sql, job.id, "k") == "repeated"
+        assert await connection.fetchval(sql, job.id, "sql") == "kept"
+        assert await job.asignal("paid", 4, idempotency_key="sql") == "repeated"
+        await connection.close()
+        await app.arun_until_idle()
+        assert await job.aresult() == 2

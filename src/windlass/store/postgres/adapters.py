@@ -25,7 +25,7 @@ from windlass.store.postgres.durable.calls import signal_call
 from windlass.store.postgres.enqueue import Call, enqueue_call, published_call, receipts_of
 
 if TYPE_CHECKING:
-    from windlass.store.records import NewJob, Receipt
+    from windlass.store.records import NewJob, Once, Receipt
 
 Row: TypeAlias = Sequence[Any]
 SyncRun: TypeAlias = Callable[[Any, Call], Row]
@@ -55,14 +55,14 @@ async def apublished_queue(connection: Any, schema: str, task: str) -> str | Non
     return found
 
 
-def signal(connection: Any, schema: str, job: int, name: str, value: str) -> str:
+def signal(connection: Any, schema: str, job: int, name: str, value: str, once: Once | None) -> str:
     """Send a signal on a synchronous connection, in this thread [W2]."""
-    return str(_run(connection, signal_call(schema, job, name, value, None, own=False))[0])
+    return str(_run(connection, signal_call(schema, job, name, value, once, own=False))[0])
 
 
-async def asignal(connection: Any, schema: str, job: int, name: str, value: str) -> str:
+async def asignal(connection: Any, schema: str, job: int, name: str, value: str, once: Once | None) -> str:
     """The same on an asynchronous connection, on this loop."""
-    return str((await _arun(connection, signal_call(schema, job, name, value, None, own=False)))[0])
+    return str((await _arun(connection, signal_call(schema, job, name, value, once, own=False)))[0])
 
 
 def _run(connection: Any, call: Call) -> Row:

@@ -33,7 +33,8 @@ class Durable(Protocol):
         """Send a signal with a value, JSON text, to a job: "delivered" where it waits for it, which ends the
         oldest of its waits for it, or "kept" for a wait to come. A wait that has ended is a step. With a
         connection it is part of the caller's transaction, and a job goes on once that has committed. `once`:
-        refused where the same token has sent one.
+        refused where the same token has sent one; an idempotency key is answered with "repeated" then, and
+        sends nothing, also where the job has ended since.
 
         Raises JobNotFound; SignalRefused where the job has ended, keeps 1,000 already, or `once` is used up;
         InvalidOption, InvalidPayload or PayloadTooLarge. Nothing is written then."""

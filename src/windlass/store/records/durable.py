@@ -52,8 +52,9 @@ class Once(msgspec.Struct, frozen=True):
     """What may send a signal once."""
 
     token: str
-    lasts: float
-    """The seconds for which the store remembers that it has done so."""
+    lasts: float | None = None
+    """The seconds for which the store remembers that it has done so, and refuses another. None: it is an
+    idempotency key, kept as long as those of jobs, and another is answered with "repeated" [E7]."""
 
 
 class Emits(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeAlias
 
 import msgspec
 
 from windlass.presentation.signals import WaitShape
+from windlass.store.fields import MAX_KEY
 from windlass.web.api.endpoint import Call, Limit, Nothing, Table, Text
 from windlass.web.service.durable.signals import Sent
+
+Key: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_KEY)]
 
 
 class WaitQuery(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -30,6 +33,8 @@ class SignalBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
     value: Any = None
     """Anything JSON can carry."""
+    idempotency_key: Key | None = None
+    """Send nothing where the job was sent a signal with this key."""
 
 
 signals: Final = Table("signals")
@@ -45,4 +50,6 @@ async def list_waits(call: Call[WaitQuery, None]) -> Waits:
 @signals.post("/jobs/{id}/signals/{name}")
 async def send_signal(call: Call[Nothing, SignalBody]) -> Sent:
     """Send a signal to a job that waits for it, or will"""
-    return await call.service.signals.send(call.principal, call.id, call.name, call.body.value)
+    return await call.service.signals.send(
+        call.principal, call.id, call.name, call.body.value, call.body.idempotency_key
+    )

@@ -15,16 +15,21 @@ _SQL = Statements("signals")
 
 
 def send(tx: Transaction, job: int, name: str, value: str, once: Once | None = None) -> str:
-    """Send a signal to a job. Where it waits for it, that ends its wait and wakes it."""
+    """Send a signal to a job. Where it waits for it, that ends its wait and wakes it. An idempotency key that
+    is known sends nothing, also where the job has ended since."""
     signal_rules.check(name, value)
+    if once is not None and once.lasts is None and tx.one(_SQL["is_used"], (once.token, tx.now)) is not None:
+        return "repeated"
     row = transitions.find(tx, job)
     state = None if row is None else rows.STATES.get(row.state)
     signal_rules.check_state(job, None if row is None else "running" if state is None else state.value)
     assert row is not None
     ((kept,),) = tx.all(_SQL["kept"], (job,))
     signal_rules.check_kept(job, kept)
-    if once is not None and tx.run(_SQL["use"], (once.token, tx.now + once.lasts)) != 1:
-        raise signal_rules.used()
+    if once is not None:
+        lasts = tx.settings.idempotency_retention if once.lasts is None else once.lasts
+        if tx.run(_SQL["use"], (once.token, tx.now + lasts, tx.now)) != 1:
+            raise signal_rules.used()
     waits = tx.one(_SQL["waits_for"], (job, name)) if row.state == rows.SCHEDULED else None
     if waits is None or tx.one(_SQL["kept_of"], (job, name)) is not None:
         tx.run(_SQL["send"], (job, name, tx.now, value))

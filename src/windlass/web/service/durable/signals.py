@@ -32,7 +32,8 @@ class Sent(msgspec.Struct, frozen=True):
     """What became of a signal."""
 
     answer: str
-    """delivered: the job waited for it. kept: for a wait to come."""
+    """delivered: the job waited for it. kept: for a wait to come. repeated: nothing was sent, since one with
+    its idempotency key was sent before."""
 
 
 class Signals(Actions):
@@ -72,7 +73,9 @@ class Signals(Actions):
         once = Once(link.nonce, max(link.expires - time.time(), 0.0) + KEPT_LONGER)
         await self._store.ask(lambda store: store.signal(link.job, link.name, value, once=once))
 
-    async def send(self, principal: Principal, job: int, name: str, value: Any) -> Sent:
+    async def send(
+        self, principal: Principal, job: int, name: str, value: Any, key: str | None = None
+    ) -> Sent:
         """Send a signal to a job. Where it waits for one of a type, a value that cannot be of it is refused,
         so that the wait goes on; the handler's own type decides in the end."""
         principal.require(Role.OPERATE)
@@ -80,6 +83,6 @@ class Signals(Actions):
             shape = None if wait.shape is None else msgspec.json.decode(wait.shape)
             if (wrong := misfit(shape, value)) is not None:
                 raise Invalid(f"the value does not fit what the job waits for: {wrong}", "value")
-        answer = await self._app.job(job).asignal(name, value)
+        answer = await self._app.job(job).asignal(name, value, idempotency_key=key)
         await self._audit.done(principal, audit.signalled(job, name, answer))
         return Sent(answer)

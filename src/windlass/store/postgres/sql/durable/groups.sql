@@ -156,6 +156,25 @@ END $$;
 
 -- ==== Statements that the store sends ====
 
+-- Groups that wait for a job which comes after them, each with that job; p_limit at most.
+-- Callers: diagnosis. May call: worker, reader. Lock: none.
+CREATE OR REPLACE FUNCTION windlass.group_circles(p_limit int) RETURNS TABLE (group_end bigint, job bigint)
+LANGUAGE sql STABLE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+    SELECT e.job, min(e.on_job)
+      FROM (WITH RECURSIVE g (id) AS (
+                SELECT min(x.group_end) FROM windlass.group_job x
+                UNION ALL
+                SELECT (SELECT min(x.group_end) FROM windlass.group_job x WHERE x.group_end > g.id) FROM g
+                 WHERE g.id IS NOT NULL)
+            SELECT g.id FROM g
+             WHERE EXISTS (SELECT FROM windlass.after_edge x WHERE x.on_job = g.id AND x.job + 0 <> g.id)) AS g
+     CROSS JOIN LATERAL (SELECT x.job, x.on_job FROM windlass.after_edge x
+                          WHERE x.job = g.id AND x.on_job <> g.id
+                            AND EXISTS (SELECT FROM windlass.after_edge y WHERE y.job = x.on_job)) AS e
+     WHERE windlass.leads_to(ARRAY[e.on_job], g.id)
+     GROUP BY e.job ORDER BY e.job LIMIT p_limit
+$$;
+
 -- :group_jobs
 -- The jobs of a group in the order in which they were added, those behind one of them, or all.
 -- Callers: the store's group_jobs. Lock: none.
@@ -166,21 +185,7 @@ SELECT g.job FROM windlass.group_job g
  ORDER BY g.no LIMIT $3
 
 -- :circles
--- Groups that wait for a job which comes after them, each with that job; $1 at most.
--- Callers: diagnosis. Lock: none.
-SELECT e.job AS group_end, min(e.on_job) AS job
-  FROM (WITH RECURSIVE g (id) AS (
-            SELECT min(x.group_end) FROM windlass.group_job x
-            UNION ALL
-            SELECT (SELECT min(x.group_end) FROM windlass.group_job x WHERE x.group_end > g.id) FROM g
-             WHERE g.id IS NOT NULL)
-        SELECT g.id FROM g
-         WHERE EXISTS (SELECT FROM windlass.after_edge x WHERE x.on_job = g.id AND x.job + 0 <> g.id)) AS g
- CROSS JOIN LATERAL (SELECT x.job, x.on_job FROM windlass.after_edge x
-                      WHERE x.job = g.id AND x.on_job <> g.id
-                        AND EXISTS (SELECT FROM windlass.after_edge y WHERE y.job = x.on_job)) AS e
- WHERE windlass.leads_to(ARRAY[e.on_job], g.id)
- GROUP BY e.job ORDER BY e.job LIMIT $1
+SELECT * FROM windlass.group_circles($1);
 
 -- :group_counts
 -- How many jobs of a group are in each state. The end of one that failed just now may be noted, and not yet

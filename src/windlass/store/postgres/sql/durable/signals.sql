@@ -12,18 +12,24 @@
 
 -- Sends a signal to a job, from psql, a trigger or any language, in the caller's own transaction:
 -- 'delivered' to a job that waits for it, or 'kept' for a wait to come. Refused with WL021 where the job has
--- ended.
+-- ended. idempotency_key: the same one again, to the same job, sends nothing: 'repeated' [E7].
 -- Callers: users. May call: worker, producer. Lock: that of send_signal.
 --   SELECT windlass.signal(42, 'approved', '{"ok": true}');
-CREATE OR REPLACE FUNCTION windlass.signal(job bigint, name text, value json DEFAULT 'null') RETURNS text
+CREATE OR REPLACE FUNCTION windlass.signal(
+    job bigint, name text, value json DEFAULT 'null', idempotency_key text DEFAULT NULL) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 BEGIN
-    RETURN windlass.send_signal(job, name, value::text, false, NULL, NULL);
+    IF NOT coalesce(length(idempotency_key) BETWEEN 1 AND 255, true) THEN
+        RAISE EXCEPTION 'the idempotency key of a signal has % characters', length(idempotency_key)
+            USING ERRCODE = 'WL005', HINT = 'Use 1 to 255 characters.';
+    END IF;
+    RETURN windlass.send_signal(job, name, value::text, false, job || '/' || idempotency_key, NULL);
 END $$;
 
 -- The same as the store and every producer adapter call it. p_own: the call is a transaction of the store's
--- own, so that the job may be woken right here. p_once: a token that sends one signal ever, and the seconds
--- for which that is remembered.
+-- own, so that the job may be woken right here. p_once: a token that sends one signal, and the seconds for
+-- which that is remembered. Without these it is an idempotency key, kept as long as those of jobs: another one
+-- sends nothing and is told 'repeated', also where the job has ended since [E7].
 -- Callers: signal, send_signals, the store and every producer adapter. May call: worker, producer. Lock: with
 -- p_own those of wake_waiting; with p_once the row of the token. ACCESS SHARE on claim only where the job is
 -- not found at the first look: a rotation may be moving it. The signal is in the caller's transaction,
@@ -46,6 +52,11 @@ BEGIN
         RAISE EXCEPTION 'the value of signal % has % bytes, more than 1 MiB', p_name, octet_length(p_value)
             USING ERRCODE = 'WL007', HINT = 'Store the data elsewhere and send a reference to it.';
     END IF;
+    IF p_once IS NOT NULL AND p_for IS NULL
+       AND EXISTS (SELECT FROM windlass.signal_once o
+                    WHERE o.token = p_once AND o.until > windlass.now()) THEN
+        RETURN 'repeated';
+    END IF;
     v_state := (SELECT s.state FROM windlass.standing_of(p_job) AS s);
     IF v_state IS NULL THEN
         LOCK TABLE windlass.claim IN ACCESS SHARE MODE;
@@ -59,9 +70,12 @@ BEGIN
             DETAIL = 'ended';
     END IF;
     IF p_once IS NOT NULL THEN
-        INSERT INTO windlass.signal_once (token, until) VALUES (p_once, windlass.in_seconds(p_for))
-        ON CONFLICT DO NOTHING;
-        IF NOT FOUND THEN
+        INSERT INTO windlass.signal_once AS o (token, until)
+        SELECT p_once, windlass.in_seconds(coalesce(p_for, m.idempotency_retention)) FROM windlass.meta m
+        ON CONFLICT (token) DO UPDATE SET until = excluded.until WHERE o.until <= windlass.now();
+        IF NOT FOUND AND p_for IS NULL THEN
+            RETURN 'repeated';  -- by a transaction that was open at the first look
+        ELSIF NOT FOUND THEN
             RAISE EXCEPTION 'this signal was sent before' USING ERRCODE = 'WL021', DETAIL = 'used';
         END IF;
     END IF;

@@ -14,8 +14,12 @@ INSERT INTO windlass_signal (job, name, at, value) VALUES (?, ?, ?, ?);
 DELETE FROM windlass_signal
 WHERE no = (SELECT no FROM windlass_signal WHERE job = ? AND name = ? ORDER BY no LIMIT 1) RETURNING value;
 
+-- :is_used
+SELECT 1 FROM windlass_signal_once WHERE token = ? AND until > ?;
+
 -- :use
-INSERT INTO windlass_signal_once (token, until) VALUES (?, ?) ON CONFLICT DO NOTHING;
+INSERT INTO windlass_signal_once (token, until) VALUES (?1, ?2)
+ON CONFLICT (token) DO UPDATE SET until = excluded.until WHERE until <= ?3;
 
 -- :forget_used
 DELETE FROM windlass_signal_once
