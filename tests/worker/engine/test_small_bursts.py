@@ -5,7 +5,7 @@ import time
 
 from tests.chaos.workers.flow_books import Allowance
 from tests.stopwatch import Stopwatch
-from windlass import Context, Windlass
+from windlass import Context, State, Windlass
 
 JOBS = 200
 RATE = 100
@@ -35,3 +35,20 @@ async def test_a_burst_of_one_is_used_up(any_app: Windlass) -> None:
     assert min(late) >= 0
     assert len(late) > JOBS / 2
     assert Allowance(RATE, 1).excess(starts, max(late) + 0.1) <= 0.01
+
+
+async def test_a_job_that_waits_for_its_token_can_be_stopped(any_app: Windlass) -> None:
+    """[F1] [O5] It has not begun: the worker leaves without it, and it is charged nothing."""
+    any_app.budget("b", rate=10, burst=1)
+    began: list[int] = []
+
+    @any_app.task(budgets=["b"])
+    async def call(n: int) -> None:
+        began.append(n)
+
+    jobs = [await call.aenqueue(n) for n in range(20)]
+    async with any_app.worker(["default"]):
+        await jobs[1].aresult("30s")
+    left = [record for job in jobs if (record := await job.arecord()).state is not State.SUCCEEDED]
+    assert len(left) == 20 - len(began)
+    assert {(record.attempt, record.deaths) for record in left} <= {(0, 0), (1, 0)}

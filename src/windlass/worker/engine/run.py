@@ -35,6 +35,7 @@ class Run(msgspec.Struct, eq=False):
     job: ClaimedJob
     context: Context
     began: float
+    """Where it waits for its tokens, when it will begin."""
     limit: float
     deadline: float
     stoppable: bool
@@ -53,7 +54,7 @@ class Run(msgspec.Struct, eq=False):
         error = outcome.error if outcome is not None else None
         match self.why:
             case Why.CANCELLED:
-                ms = (time.monotonic() - self.began) * 1000.0
+                ms = max(0.0, time.monotonic() - self.began) * 1000.0
                 return Outcome(job=self.job, kind=Kind.CANCELLED, error=error, run_ms=ms)
             case Why.TIMEOUT:
                 return outcome

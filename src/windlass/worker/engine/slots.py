@@ -379,7 +379,7 @@ class Slots:
             self._board.leave(run.place)
         self._busy[queue] -= run.weight
         if run.weight and run.context._typical:
-            spent = time.monotonic() - run.began
+            spent = max(0.0, time.monotonic() - run.began)
             if run.batch is not None:
                 spent /= len(run.batch)
             if job.options.part is not None and spent < LONG:
