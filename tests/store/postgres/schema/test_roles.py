@@ -59,7 +59,7 @@ READS = {
     "standing_of", "read_stream",
     "task_depths", "unfinished", "published_queue", "ended", "ends_of", "has_ended", "uncounted",
     "moved_lanes", "lane_depths", "aside_counts", "aside_queues", "count_aside", "part_runs", "queues_stamp",
-    "changes_itself", "due_schedules", "leads_to", "waits_since",
+    "changes_itself", "due_schedules", "group_circles", "leads_to", "waits_since",
 }  # fmt: skip
 LOOKS = {"schema_version"}  # what every role may ask, so that a store can be opened
 

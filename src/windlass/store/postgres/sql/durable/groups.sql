@@ -55,7 +55,7 @@ END $$;
 -- come after one that is not; only the end of a group gets edges later, to jobs that may come after it. So
 -- jobs are looked at as they are added to a group, and only those that wait for others. Edges of a job that
 -- waits no more say nothing: they are dropped later.
--- Callers: add_to_group, diagnosis. May call: worker, reader. Lock: none.
+-- Callers: add_to_group, group_circles. May call: worker, reader. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.leads_to(p_jobs bigint[], p_on bigint) RETURNS boolean
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
@@ -154,26 +154,31 @@ BEGIN
     RETURN v_gone;
 END $$;
 
--- ==== Statements that the store sends ====
-
 -- Groups that wait for a job which comes after them, each with that job; p_limit at most.
--- Callers: diagnosis. May call: worker, reader. Lock: none.
+-- Callers: the store's diagnosis. May call: worker, reader. Lock: none. One group after the other, by index:
+-- a join might begin with all edges there are [rule 8].
 CREATE OR REPLACE FUNCTION windlass.group_circles(p_limit int) RETURNS TABLE (group_end bigint, job bigint)
-LANGUAGE sql STABLE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
-    SELECT e.job, min(e.on_job)
-      FROM (WITH RECURSIVE g (id) AS (
-                SELECT min(x.group_end) FROM windlass.group_job x
-                UNION ALL
-                SELECT (SELECT min(x.group_end) FROM windlass.group_job x WHERE x.group_end > g.id) FROM g
-                 WHERE g.id IS NOT NULL)
-            SELECT g.id FROM g
-             WHERE EXISTS (SELECT FROM windlass.after_edge x WHERE x.on_job = g.id AND x.job + 0 <> g.id)) AS g
-     CROSS JOIN LATERAL (SELECT x.job, x.on_job FROM windlass.after_edge x
-                          WHERE x.job = g.id AND x.on_job <> g.id
-                            AND EXISTS (SELECT FROM windlass.after_edge y WHERE y.job = x.on_job)) AS e
-     WHERE windlass.leads_to(ARRAY[e.on_job], g.id)
-     GROUP BY e.job ORDER BY e.job LIMIT p_limit
-$$;
+LANGUAGE plpgsql STABLE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+BEGIN
+    SELECT min(x.group_end) INTO group_end FROM windlass.group_job x;
+    WHILE group_end IS NOT NULL AND p_limit > 0 LOOP
+        IF EXISTS (SELECT FROM windlass.after_edge x
+                    WHERE x.on_job = group_circles.group_end AND x.job + 0 <> group_circles.group_end) THEN
+            SELECT min(x.on_job) INTO job FROM windlass.after_edge x
+             WHERE x.job = group_circles.group_end AND x.on_job + 0 <> group_circles.group_end
+               AND EXISTS (SELECT FROM windlass.after_edge y WHERE y.job = x.on_job OFFSET 0)
+               AND windlass.leads_to(ARRAY[x.on_job], group_circles.group_end);
+            IF job IS NOT NULL THEN
+                p_limit := p_limit - 1;
+                RETURN NEXT;
+            END IF;
+        END IF;
+        SELECT min(x.group_end) INTO group_end FROM windlass.group_job x
+         WHERE x.group_end > group_circles.group_end;
+    END LOOP;
+END $$;
+
+-- ==== Statements that the store sends ====
 
 -- :group_jobs
 -- The jobs of a group in the order in which they were added, those behind one of them, or all.

@@ -28,8 +28,8 @@ END $$;
 
 -- The same as the store and every producer adapter call it. p_own: the call is a transaction of the store's
 -- own, so that the job may be woken right here. p_once: a token that sends one signal, and the seconds for
--- which that is remembered. Without these it is an idempotency key, kept as long as those of jobs: another one
--- sends nothing and is told 'repeated', also where the job has ended since [E7].
+-- which that is remembered. Without these it is an idempotency key, kept as long as those of jobs: another
+-- one sends nothing and is told 'repeated', also where the job has ended since [E7].
 -- Callers: signal, send_signals, the store and every producer adapter. May call: worker, producer. Lock: with
 -- p_own those of wake_waiting; with p_once the row of the token. ACCESS SHARE on claim only where the job is
 -- not found at the first look: a rotation may be moving it. The signal is in the caller's transaction,
