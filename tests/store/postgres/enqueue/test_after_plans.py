@@ -9,7 +9,6 @@ import pytest
 from tests.store.postgres.kit import Base
 from tests.store.postgres.plans import explained, plans
 from windlass.core.states import Kind
-from windlass.store.records import NewJob, Options
 
 TABLES = re.compile("after_edge|deferred")
 OTHERS = 2000
@@ -70,23 +69,3 @@ async def test_a_flush_does_not_read_dead_edges_of_others(alone: Base) -> None:
     async with plans(session) as found:
         await alone.finish(worker, got.jobs, by=session)
     assert found.blocks("after_edge") < 10
-
-
-async def test_the_end_of_a_job_of_a_group_does_not_read_the_edges_of_the_others(alone: Base) -> None:
-    """[W4] A group has any number of them: the first end would read all, and so would the second."""
-    lane, worker = await alone.lane(), await alone.worker()
-    session, store = alone.look, await alone.store()
-    end = NewJob(task="end", payload="{}", queue="others", options=Options(group_end=True, otherwise="run"))
-    (group,) = await store.enqueue([end])
-    jobs = [NewJob(task="t", payload="{}", queue="others") for _ in range(OTHERS)]
-    await store.enqueue_in_group(group.id, jobs)
-    for _ in range(7):  # plans are made, and kept
-        await store.enqueue_in_group(group.id, [NewJob(task="t", payload="{}", queue=session.queue)])
-        await alone.drain(lane, worker)
-    await store.enqueue_in_group(group.id, [NewJob(task="t", payload="{}", queue=session.queue)])
-    got = await alone.claim(lane, worker)
-    await explained(session)
-    async with plans(session) as found:
-        await alone.finish(worker, got.jobs, by=session)
-    assert [scan for scan in found.scans(TABLES) if scan.touched > OTHERS / 10] == []
-    assert found.scans(TABLES)

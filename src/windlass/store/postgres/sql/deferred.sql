@@ -292,8 +292,8 @@ END $$;
 -- for follow, which may have to end it.
 -- Callers: note_ends, follow. May call: worker. Lock: the jobs that wait, without waiting, and then their
 -- rows of group_job; those of offer.
--- isfinite keeps the index of times out of the plan. Edges are found pair by pair: a group has any number of
--- them that others take away. Rows are found by arrays, not by joins, which may begin with all rows of a
+-- isfinite keeps the index of times out of the plan, and array_position that of the other column: two arrays
+-- would be probed pair by pair. Rows are found by arrays, not by joins, which may begin with all rows of a
 -- table that is thought to be small [rule 8].
 -- An edge is taken away by whoever has locked the job that waits: so of two who take away its last two edges
 -- at the same time, one sees that nothing is left. An edge whose job waits no more is dropped.
@@ -303,18 +303,17 @@ LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = 
 DECLARE
     v_now  timestamptz := windlass.now();
     v_jobs bigint[];
-    v_on   bigint[];
     v_mine bigint[];
     v_free bigint[];
     v_out  tid[];
     v_aside boolean;
 BEGIN
-    SELECT array_agg(e.job), array_agg(e.on_job) INTO v_jobs, v_on
-      FROM (SELECT y.job, y.on_job FROM unnest(p_on) AS u (id)
-             CROSS JOIN LATERAL (SELECT x.job, x.on_job FROM windlass.after_edge x
-                                  WHERE x.on_job = u.id ORDER BY x.on_job, x.job + 0
-                                  LIMIT p_limit) AS y
-             LIMIT p_limit) AS e;
+    v_jobs := ARRAY(SELECT DISTINCT e.job
+                      FROM (SELECT y.job FROM unnest(p_on) AS u (id)
+                             CROSS JOIN LATERAL (SELECT x.job FROM windlass.after_edge x
+                                                  WHERE x.on_job = u.id ORDER BY x.on_job, x.job + 0
+                                                  LIMIT p_limit) AS y
+                             LIMIT p_limit) AS e);
     v_mine := ARRAY(SELECT d.id FROM windlass.deferred d
                      WHERE d.id = ANY (v_jobs) AND NOT isfinite(d.run_at)
                        AND CASE WHEN p_failed THEN d.options ->> 'otherwise' IN ('run', 'run_only')
@@ -324,12 +323,9 @@ BEGIN
         UPDATE windlass.group_job g SET failed = true WHERE g.group_end = ANY (v_mine) AND g.job = ANY (p_on);
     END IF;
     DELETE FROM windlass.after_edge e
-     WHERE e.ctid = ANY (ARRAY(
-        SELECT y.place FROM unnest(v_jobs, v_on) AS u (job, on_job)
-         CROSS JOIN LATERAL (SELECT x.ctid AS place FROM windlass.after_edge x
-                              WHERE x.job = u.job AND x.on_job + 0 = u.on_job LIMIT 1) AS y
-         WHERE u.job = ANY (v_mine) OR NOT EXISTS (SELECT FROM windlass.deferred d
-                                                    WHERE d.id = u.job AND NOT isfinite(d.run_at) OFFSET 0)));
+     WHERE e.job = ANY (v_jobs) AND array_position(p_on, e.on_job) IS NOT NULL
+       AND (e.job = ANY (v_mine) OR NOT EXISTS (SELECT FROM windlass.deferred d
+                                                 WHERE d.id = e.job AND NOT isfinite(d.run_at) OFFSET 0));
     v_free := ARRAY(SELECT m FROM unnest(v_mine) AS m
                      WHERE NOT EXISTS (SELECT FROM windlass.after_edge e WHERE e.job = m OFFSET 0));
     -- Without a lane those that have a gate to pass: their turns are of now [F6].
