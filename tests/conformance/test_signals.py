@@ -263,6 +263,22 @@ async def test_w2_a_token_sends_one_signal(rig: Rig) -> None:
     assert await rig.store.signal(id, "go", "3", once=Once("another", 100)) == "kept"
 
 
+async def test_w2_a_used_token_is_known_until_its_time_is_over(rig: Rig) -> None:
+    """Retention passed by meanwhile, and the job would keep another signal of that name."""
+    worker = await rig.worker()
+    id = await waiting(rig, worker)
+    await rig.store.signal(id, "go", "1", once=Once("token", 100))
+    for seconds in (0, 99):
+        await rig.clock.advance(seconds)
+        await rig.store.expire()
+        with pytest.raises(SignalRefused) as refused:
+            await rig.store.signal(id, "go", "2", once=Once("token", 100))
+        assert refused.value.why == "used"
+    await rig.clock.advance(2)
+    await rig.store.expire()
+    assert await rig.store.signal(id, "go", "3", once=Once("token", 100)) == "kept"
+
+
 async def test_w2_who_waits_for_what_since_when_and_until_when(rig: Rig) -> None:
     worker = await rig.worker()
     first = await waiting(rig, worker, "go", 100.0)
