@@ -23,15 +23,17 @@ class Signals(Claims):
     ) -> str:
         signal_rules.check(name, value)
         now, known = self._clock(), self._tables.jobs.get(job)
-        if once is not None and once.lasts is None and self._tables.keyed_signals.get(once.token, 0) > now:
+        sent = once is not None and self._tables.sent_once.get(once.token, 0.0) > now
+        if once is not None and once.lasts is None and sent:
             return "repeated"
         signal_rules.check_state(job, None if known is None else known.shown.value)
         assert known is not None
         signal_rules.check_kept(job, len(known.signals))
-        if once is not None and once.lasts is None:
-            self._tables.keyed_signals[once.token] = now + self._settings.idempotency_retention
-        elif once is not None and self._tables.used.setdefault(once.token, once) is not once:
+        if sent:
             raise signal_rules.used()
+        if once is not None:
+            lasts = self._settings.idempotency_retention if once.lasts is None else once.lasts
+            self._tables.sent_once[once.token] = now + lasts
         waits = [each for each in known.waits.values() if each.suspended and each.signal == name]
         if known.state is not State.SCHEDULED or not waits or any(sent == name for sent, _ in known.signals):
             known.signals.append((name, value))

@@ -33,7 +33,6 @@ from windlass.store import unknown_tasks
 from windlass.store.records import (
     EnqueueStatus,
     NewJob,
-    Once,
     Options,
     QueueRecord,
     ScheduleRecord,
@@ -106,10 +105,8 @@ class Tables:
         self.unique: dict[str, Job] = {}
         self.reruns: dict[str, NewJob] = {}
         self.idempotency: dict[str, tuple[int, float]] = {}
-        self.used: dict[str, Once] = {}
-        self.keyed_signals: dict[str, float] = {}
-        """Idempotency keys of signals, and until when they are known."""
-        """What has sent its one signal."""
+        self.sent_once: dict[str, float] = {}
+        """What has sent its one signal, and until when that is known."""
         self.parents: dict[int, Parent] = {}  # in the order in which they were split
         self.deaths: dict[str, tuple[int, float]] = {}  # of a unique key in a row, and when the last was
         self.tasks: dict[str, TaskRecord] = {}
