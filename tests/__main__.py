@@ -31,8 +31,6 @@ LINT = {
     "ruff format": ["ruff", "format", "--check", "."],
     "mypy": ["mypy"],
 }
-TESTS_FAILED = 1
-"""pytest's exit status where tests ran and some failed."""
 Done = subprocess.CompletedProcess[str]
 
 
@@ -60,11 +58,7 @@ def tests(arguments: list[str]) -> tuple[bool, str]:
     say("pytest")
     alone.forget(ROOT)
     done = run(["pytest", "-n", str(workers()), "--dist", "worksteal", *arguments])
-    failed = alone.last_failed(ROOT)
-    if done.returncode != TESTS_FAILED or not 0 < len(failed) <= alone.MOST:
-        return done.returncode == 0, ""
-    say(f"failed in company, once more alone: {', '.join(failed)}")
-    second = alone.again(failed, ROOT)
+    second = alone.judge(done.returncode, ROOT, ROOT)
     return second.passed, second.told
 
 

@@ -19,13 +19,15 @@ from xml.etree import ElementTree
 
 MOST = 3
 """The most failures for which a second run says something: more of them are no accident."""
+TESTS_FAILED = 1
+"""pytest's exit status where tests ran and some failed."""
 RECORD = "WINDLASS_TEST_ALONE"
 """The environment variable that names another file than `.alone.jsonl`."""
 
 
 @dataclass(frozen=True)
 class Again:
-    """The outcome of the second run."""
+    """The outcome of a run, and of the second one where there was one."""
 
     passed: bool
     told: str = ""
@@ -33,7 +35,7 @@ class Again:
 
 
 def last_failed(root: Path) -> list[str]:
-    """Return the tests that failed in the last run, as pytest's own cache names them."""
+    """Return the tests that failed in the last run whose cache is there, as pytest names them."""
     try:
         return sorted(json.loads(_cache(root).read_text(encoding="utf-8")))
     except FileNotFoundError:
@@ -45,12 +47,22 @@ def forget(root: Path) -> None:
     _cache(root).unlink(missing_ok=True)
 
 
-def again(failed: Sequence[str], root: Path) -> Again:
+def judge(status: int, home: Path, root: Path, python: str | Path = sys.executable) -> Again:
+    """Say whether a run passed that ended with this status and has its cache in `home`. Where only a few
+    tests failed, that is how they fare alone."""
+    failed = last_failed(home)
+    if status != TESTS_FAILED or not 0 < len(failed) <= MOST:
+        return Again(passed=status == 0)
+    print(f"── failed in company, once more alone: {', '.join(failed)}", flush=True)  # noqa: T201 - of a command
+    return again(failed, root, python)
+
+
+def again(failed: Sequence[str], root: Path, python: str | Path = sys.executable) -> Again:
     """Run these tests on a machine that does nothing else, and record those that pass."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         command = ["pytest", "-n", "0", "-p", "no:cacheprovider", f"--junitxml={report}", *failed]
-        status = subprocess.run([sys.executable, "-m", *command], cwd=root, check=False).returncode
+        status = subprocess.run([python, "-m", *command], cwd=root, check=False).returncode
         passed = count_passed(report.read_text(encoding="utf-8")) if report.exists() else 0
     if status != 0:
         return Again(passed=False)

@@ -5,7 +5,7 @@
 
 Found are those on PATH, pyenv's, and the one that runs this. Each gets a virtual environment under `.matrix/`
 with what `[test]` names, and runs the tests of core and app and the suite of all stores, on SQLite and on
-PostgreSQL. A table at the end says what ran where.
+PostgreSQL. Where a few fail, these run once more, alone (ADR 39). A table at the end says what ran where.
 """
 
 import os
@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from tests import alone
 from tests.__main__ import ROOT, say, workers
 
 PLACE: Final = ROOT / ".matrix"
@@ -47,6 +48,8 @@ class Ran:
     others: Counter[str] = field(default_factory=Counter)
     seconds: float = 0.0
     error: str = ""
+    told: str = ""
+    """What became of tests that failed in company, if any."""
 
 
 def find() -> dict[Minor, tuple[str, Path]]:
@@ -95,7 +98,7 @@ def run(version: str, python: Path) -> Ran:
         "pip": [own, "-m", "pip", "install", "-q", "-e", ".[test]"],
         "pytest": [
             *(own, "-m", "pytest", "-q", "-n", str(workers()), "--dist", "worksteal", "-m", MARKS),
-            *(f"--junitxml={report}", "-p", "no:cacheprovider", *SUITES),
+            *(f"--junitxml={report}", "-o", f"cache_dir={home / '.pytest_cache'}", *SUITES),
         ],
     }
     if version_of(own):
@@ -103,9 +106,13 @@ def run(version: str, python: Path) -> Ran:
     else:
         shutil.rmtree(home, ignore_errors=True)
     report.unlink(missing_ok=True)
+    alone.forget(home)
     for name, command in steps.items():
         say(f"Python {version}: {name}")
-        if code := subprocess.run(command, cwd=ROOT, check=False).returncode:
+        code = subprocess.run(command, cwd=ROOT, check=False).returncode
+        ended = alone.judge(code, home, ROOT, own)
+        ran.told = ended.told
+        if not ended.passed:
             ran.error = f"{name} ended with {code}"
             break
     if report.exists():
@@ -143,7 +150,7 @@ def table(rows: Sequence[Ran]) -> Iterator[str]:
             str(each.others["failure"] + each.others["error"]),
             str(each.others["skipped"]),
             f"{each.seconds:.0f}",
-            each.error or "passed",
+            (each.error or "passed") + each.told,
         )
         for each in rows
     ]
