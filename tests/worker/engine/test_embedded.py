@@ -12,7 +12,7 @@ from tests.apps import endless
 from tests.worker.line import Line, set_quick, until, until_it_is
 from windlass import Context, Retry, State, Windlass
 from windlass.core.retry import Backoff
-from windlass.errors import ConfigurationError, ResultTimeout, StoreError, StoreUnavailable
+from windlass.errors import ConfigurationError, ResultTimeout, StoreError, StoreFull, StoreUnavailable
 from windlass.running.loopthread import loop_name, prefer_uvloop
 from windlass.store.records import Outcome
 from windlass.worker.handlers.threads import Threads
@@ -86,7 +86,8 @@ async def test_fault_32_one_that_takes_nothing_is_told_of(
         await until(lambda: worker.readiness()[0])
         line.before["claim"] = hang
         await until(lambda: not worker.readiness()[0])
-        assert worker.readiness() == (False, {"store": "reached", "deaf": True, "working": True})
+        details = {"store": "reached", "writes": "done", "deaf": True, "working": True}
+        assert worker.readiness() == (False, details)
         assert "takes no jobs: it got no answer to its claims for 0.6 s" in caplog.text
         await until(lambda: "the tasks of its loop:\nwindlass" in caplog.text)
         assert "in _claim_for_ever" in caplog.text
@@ -95,6 +96,22 @@ async def test_fault_32_one_that_takes_nothing_is_told_of(
     assert not worker.readiness()[0]
     await line.real.rollup()
     assert sum(sample.counts.get("deaf", 0) for sample in await line.real.totals()) == 1
+
+
+@pytest.mark.parametrize("operation", ["beat", "finish"])
+async def test_m6_one_whose_store_is_full_is_not_ready(wired: Windlass, line: Line, operation: str) -> None:
+    """[M6] Whatever finds no room: its heartbeats, or what its jobs came to."""
+    set_quick(wired, lease=3.0)
+    worker = wired.worker(["default"])
+    async with worker:
+        await until(lambda: worker.readiness()[0])
+        line.fail(operation, *[StoreFull("no room; nothing was written")] * 1000)
+        job = await wired.aenqueue("windlass.echo", 1)
+        await until(lambda: worker.readiness()[1]["writes"] == "full")
+        assert not worker.readiness()[0]
+        del line.before[operation]
+        await until(lambda: worker.readiness()[0])
+        assert await job.aresult("10s") == 1
 
 
 def _plain(number: int) -> int:
