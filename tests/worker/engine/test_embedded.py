@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.apps import endless
+from tests.stopwatch import Stopwatch, within
 from tests.worker.line import Line, set_quick, until, until_it_is
 from windlass import Context, Retry, State, Windlass
 from windlass.core.retry import Backoff
@@ -23,9 +24,9 @@ def nothing_is_left_behind() -> Iterator[None]:
     """Every thread of a worker ends with it; only the process's own loop thread may stay."""
     before = set(threading.enumerate())
     yield
-    deadline = time.monotonic() + 5
+    watch = Stopwatch()
     while left := [t.name for t in threading.enumerate() if t not in before and t.name in OURS]:
-        assert time.monotonic() < deadline, left
+        assert watch.seconds() < 5, left
         time.sleep(0.005)
 
 
@@ -195,7 +196,7 @@ async def test_a_stop_before_the_start_is_not_forgotten(wired: Windlass, when: s
         worker.stop()
     else:
         wired.on_start(worker.stop)
-    async with asyncio.timeout(10):
+    async with within(10):
         await worker.run()
 
 
@@ -367,7 +368,7 @@ async def test_a_plain_function_left_behind_does_not_keep_the_worker(wired: Wind
         await until(started.is_set)
         worker.stop()
         worker.stop()
-        async with asyncio.timeout(8):
+        async with within(8):
             await running
         assert await job.astatus() == State.READY
         assert worker._engine is not None
