@@ -1,4 +1,4 @@
-"""The shop's own tests, for Django's runner: `python -m examples.django_shop.manage test examples.django_shop`."""
+"""The shop's own tests, for Django's runner: `manage.py test`."""
 
 from typing import Any
 from unittest import mock
@@ -78,7 +78,7 @@ class Checkout(TransactionTestCase):
     def test_staff_find_the_job_in_the_admin(self) -> None:
         self.client.force_login(User.objects.create_superuser("ada"))
         self.post(1999)
-        page = self.client.get("/admin/windlass/job/?state=ready")
+        page = self.client.get("/admin/windlass/job/?queue=mail")
         self.assertContains(page, "examples.django_shop.tasks.send_receipt")
 
     def tearDown(self) -> None:
