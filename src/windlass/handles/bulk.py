@@ -169,7 +169,7 @@ def job_filter(
     except ValueError:
         raise InvalidOption(f"state: {state!r} is not one of {', '.join(State)}") from None
     for name, given in (("tag", tag), ("text", text), ("error", error)):
-        if given is not None and not storable(given):
+        if given is not None and not (isinstance(given, str) and storable(given)):
             raise InvalidOption(f"{name}: {given!r} holds what no job can hold; use text without NUL bytes")
     return JobFilter(
         queue=None if queue is None else check_name("queue", queue),

@@ -27,6 +27,7 @@ MAX_HEADER: Final = 4096
 LAST_RUN_AT: Final = 7_258_118_400.0  # the year 2200
 S = TypeVar("S", bound=Sized)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+NOTHING_TO_FAIL: Final = "otherwise='run_only' is for a job that comes after others; name some in after=[…]"
 
 
 class Template(msgspec.Struct, frozen=True, kw_only=True):
