@@ -135,6 +135,9 @@ async def test_w4_a_job_that_is_deleted_has_not_succeeded(rig: Rig, open_: bool)
     await rig.store.delete([good, dead, cancelled, ready, later.id])
     await rig.store.promote()
     assert dict(await rig.store.group_counts(group)) == {"deleted": 4, "gone": 1}
+    await rig.clock.advance(40 * 86400.0)  # and not only while the store knows how they ended
+    await rig.store.expire()
+    assert dict(await rig.store.group_counts(group)) == {"deleted": 4, "gone": 1}
     if open_:
         await rig.store.close_group(group)
         await rig.store.promote()
