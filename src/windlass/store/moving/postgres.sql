@@ -209,6 +209,11 @@ BEGIN
                      WHERE CASE WHEN json_typeof(e.item) <> 'object' THEN true
                                 WHEN EXISTS (SELECT FROM unnest(f.needed::text[]) AS n
                                               WHERE e.item ->> n IS NULL) THEN true
+                                -- As many events as it says, or one object, which a codec has sealed [W3].
+                                WHEN f.field = 'stream' AND json_typeof(e.item -> 'events') <> 'object'
+                                     AND CASE WHEN json_typeof(e.item -> 'events') <> 'array' THEN true
+                                              ELSE json_array_length(e.item -> 'events')::text
+                                                   <> e.item ->> 'n' END THEN true
                                 WHEN f.epoch THEN (e.item ->> 'at')::float8 NOT BETWEEN 0 AND 7258118400
                                 ELSE (e.item ->> 'at')::timestamptz NOT BETWEEN '1970-01-01' AND '2200-01-01'
                                   OR (e.item ->> 'until')::timestamptz NOT BETWEEN '1970-01-01'
@@ -234,6 +239,13 @@ BEGIN
     IF u.status IS NOT NULL THEN
         UPDATE windlass.imported m SET job = u.twin WHERE m.source = p_source AND m.key = p_key;
     ELSIF p_rerun IS NOT NULL THEN
+        -- It is enqueued with the outcome of its twin, which must not fail for it.
+        PERFORM windlass.check_name('task', p_rerun ->> 'task'),
+                windlass.check_name('queue', coalesce(p_rerun ->> 'queue', 'default')),
+                windlass.check_payload(p_rerun ->> 'payload'),
+                windlass.check_options(coalesce(p_rerun ->> 'options', '{}')),
+                windlass.check_new((p_rerun ->> 'priority')::smallint, (p_rerun ->> 'delay')::float8,
+                                   (p_rerun ->> 'run_at')::timestamptz, 'skip', NULL, NULL);
         UPDATE windlass.unique_key k SET rerun = p_rerun, touched = NULL WHERE k.key = p_unique;
     END IF;
     RETURN u.status;
