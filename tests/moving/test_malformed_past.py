@@ -78,3 +78,31 @@ async def test_a_rerun_that_could_not_be_enqueued_is_refused(pg_dsn: str, rerun:
         assert await connection.fetchval("SELECT count(*) FROM windlass.imported") == 0
     finally:
         await connection.close()
+
+
+PARENT: dict[str, Any] = {
+    "key": "1", "task": "t", "args": {}, "queue": "default", "priority": 2, "attempt": 1, "deaths": 0,
+    "enqueued_at": "2024-01-01", "created_at": "2024-01-01", "state": "waiting", "parallel": 4,
+    "tolerated": 0, "finalizer": False,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "past",
+    [
+        {"enqueued_at": "infinity"}, {"created_at": "-infinity"}, {"ended_at": "12000-01-01"}, {"args": 5},
+        {"task": "T!"}, {"queue": "<b>"},
+    ],
+    ids=json.dumps,
+)  # fmt: skip
+async def test_a_parent_that_nobody_could_read_is_refused(pg_dsn: str, past: dict[str, Any]) -> None:
+    """[E4] It would stop the lists of parents and of jobs."""
+    connection = await asyncpg.connect(pg_dsn)
+    call = "SELECT status FROM windlass.import_parent('old', $1, '[]', '[]')"
+    try:
+        assert await connection.fetchval(call, json.dumps(PARENT)) == "imported"
+        with pytest.raises(asyncpg.PostgresError) as refused:
+            await connection.fetchval(call, json.dumps({**PARENT, "key": "2", **past}))
+        assert refused.value.sqlstate == "WL005"
+    finally:
+        await connection.close()

@@ -186,7 +186,8 @@ BEGIN
 END $$;
 
 -- Refuses a past that nobody could read: one such job would stop every page that lists it.
--- Callers: import_rows. May call: worker. Lock: none. Times lie between the years 1970 and 2200.
+-- Callers: import_rows, import_parent. May call: worker. Lock: none. Times lie between the years 1970 and
+-- 2200.
 CREATE OR REPLACE FUNCTION windlass.check_past(
     p_key text, p_enqueued_at timestamptz, p_ended_at timestamptz, p_errors json, p_checkpoint json,
     p_steps json, p_stream json, p_waits json, p_signals json) RETURNS void
@@ -360,6 +361,10 @@ BEGIN
               enqueued_at timestamptz, created_at timestamptz, ended_at timestamptz, state text, reason text,
               parallel int, tolerated int, finalizer boolean, final text, final_state text, rerun json,
               in_turn boolean);
+    PERFORM windlass.check_name('task', p.task), windlass.check_name('queue', p.queue),
+            windlass.check_payload(p.args::text),
+            windlass.check_past(p.key, p.enqueued_at, p.ended_at, NULL, NULL, NULL, NULL, NULL, NULL),
+            windlass.check_past(p.key, p.created_at, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
     key := p.key;
     IF NOT EXISTS (SELECT FROM windlass.epoch_mark e
                     WHERE e.place = 'windlass.epoch_mark'::regclass::oid::bigint) THEN
