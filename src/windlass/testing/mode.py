@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Sequence
+from collections.abc import Collection, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from windlass.core.durations import Duration
@@ -150,13 +150,19 @@ class _Memory(Producer):
     """Sends jobs to the store in memory, whatever connection they come with."""
 
     def __init__(self, app: Windlass, store_handle: StoreHandle) -> None:
-        super().__init__(store_handle, None, "", app.hooks)
+        super().__init__(store_handle, None, "", app.hooks, app.tasks)
 
     def _published(self, task: str, connection: Any) -> str | None:
         return self.store_handle.call_here(lambda store: store.published_queue(task))
 
     async def _apublished(self, task: str, connection: Any) -> str | None:
         return self._published(task, connection)
+
+    def _known(self) -> Collection[str]:
+        return ()
+
+    async def _aknown(self) -> Collection[str]:
+        return ()
 
     def _send(self, jobs: Sequence[NewJob], connection: Any, group: int | None) -> list[Receipt]:
         if group is not None:
