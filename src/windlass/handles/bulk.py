@@ -168,7 +168,8 @@ def job_filter(
         wanted = None if state is None else State(state)
     except ValueError:
         raise InvalidOption(f"state: {state!r} is not one of {', '.join(State)}") from None
-    for name, given in (("tag", tag), ("text", text), ("error", error)):
+    texts: dict[str, object] = {"tag": tag, "text": text, "error": error}
+    for name, given in texts.items():
         if given is not None and not (isinstance(given, str) and storable(given)):
             raise InvalidOption(f"{name}: {given!r} holds what no job can hold; use text without NUL bytes")
     return JobFilter(
