@@ -134,7 +134,7 @@ END $$;
 
 -- Refuses a payload that is too large or holds a NUL [E4].
 -- Callers: change, enqueue_many, enqueue_mixed, enqueue_one, import_rows, import_key, import_parent. May
--- call: worker. Lock: none. An escaped backslash may stand before u0000, so only an odd number makes it a NUL.
+-- call: worker. Lock: none. An escaped backslash may stand before u0000: an odd number makes it a NUL.
 CREATE OR REPLACE FUNCTION windlass.check_payload(p_payload text) RETURNS void
 LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
@@ -153,9 +153,9 @@ END $$;
 -- Refuses options that no worker could read [E4]: every claim with such a job would fail [fault 17].
 -- Callers: change, enqueue_many, enqueue_mixed, enqueue_one, import_rows, import_key, import_parent. May
 -- call: worker. Lock: none. Returns them normalized: JSON text may repeat a key, write 5 as 5e0, or name
--- abilities in any order. Options that only the store may set (unknown_since, part, expires_at) are dropped. The rules here
--- are those of internal options; setting_rules.py puts the others in place of the comment when the functions
--- are loaded.
+-- abilities in any order. Options that only the store may set (unknown_since, part, expires_at) are dropped.
+-- The rules here are those of internal options; setting_rules.py puts the others in place of the comment when
+-- the functions are loaded.
 CREATE OR REPLACE FUNCTION windlass.check_options(p_options text) RETURNS text
 LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
