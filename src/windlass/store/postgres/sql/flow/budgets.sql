@@ -79,7 +79,7 @@ BEGIN
                               WHEN p_changes ?| '{rate,burst}' THEN greatest(0, r.tokens)
                               ELSE r.tokens END, v_burst),
                    CASE WHEN v_now < r.leased_until THEN greatest(r.at, r.leased_until) ELSE r.at END,
-                   -- What was taken before is not given back: by a lower rate too little would count as grown.
+                   -- What was taken before is not given back: by a lower rate, too little counts as grown.
                    CASE WHEN v_rate < b.rate THEN greatest(r.paused_until, v_now) ELSE r.paused_until END,
                    r.leased_until, r.drains,
                    -- Another period, or another zone, counts anew.
