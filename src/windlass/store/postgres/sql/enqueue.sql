@@ -7,9 +7,9 @@
 -- Callers: users. May call: worker, producer. Lock: those of enqueue_many or enqueue_one. Returns the
 -- job's id. A transaction that is to be prepared must not notify: SET LOCAL windlass.notify = off before it
 -- (see wake). after: ids of jobs that must have succeeded first; otherwise: dead, cancel or run, where one
--- ends in another way, or run_only: only where one does [P12]. ordering_key: one job of it at a time, in order [F6]; concurrency_key: no more
--- than key_limit of it at a time [F3]. expires: it ends as cancelled where nobody has begun it after this
--- time [E8]. needs: abilities of which a worker must have all to run it [K14].
+-- ends in another way, or run_only: only where one does [P12]. ordering_key: one job of it at a time, in
+-- order [F6]; concurrency_key: no more than key_limit of it at a time [F3]. expires: it ends as cancelled
+-- where nobody has begun it after this time [E8]. needs: abilities of which a worker must have all [K14].
 --   SELECT windlass.enqueue('mail.send', '{"to": "a@b.c"}', queue => 'mail', delay => '5 minutes');
 CREATE OR REPLACE FUNCTION windlass.enqueue(
     task text, args json DEFAULT '{}', queue text DEFAULT 'default', priority text DEFAULT 'normal',

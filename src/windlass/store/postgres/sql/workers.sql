@@ -59,7 +59,7 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET j
 $$;
 
 -- The names of the tasks that live workers know, for the question which one a misspelt name means [E5].
--- Callers: the store. May call: producer, reader. Lock: none.
+-- Callers: the store. May call: worker, producer, reader. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.published_tasks() RETURNS text[]
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
     SELECT coalesce(array_agg(DISTINCT t.name COLLATE "C"), '{}')
