@@ -14,11 +14,11 @@ from tests.web.kit import OPERATE, READ, basic, bearer, rigged, served, visiting
 from windlass import Context, Windlass
 from windlass.core.ids import MAX_POSITION
 from windlass.core.states import Kind
+from windlass.operations.principal import Principal, Role
 from windlass.store.records import Emits
 from windlass.web.api import stream as api_stream
 from windlass.web.api.job_stream import JobStream
 from windlass.web.http.guard import PRINCIPAL
-from windlass.web.http.principal import Principal, Role
 from windlass.web.service.service import Service
 from windlass.web.service.ticker import Ticker
 

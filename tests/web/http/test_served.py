@@ -92,8 +92,8 @@ async def opened(stream: Stream, *, stay: asyncio.Event, name: str = "x") -> lis
         await asyncio.sleep(0)  # others have their turn
         sent.append(message)
 
+    from windlass.operations.principal import Principal, Role
     from windlass.web.http.guard import PRINCIPAL
-    from windlass.web.http.principal import Principal, Role
 
     scope = {"type": "http", "method": "GET", "query_string": b"", PRINCIPAL: Principal(name, Role.READ)}
     await stream(scope, receive, send)
