@@ -44,6 +44,10 @@ Text = Annotated[str, msgspec.Meta(max_length=255)]
 class Reads(Protocol):
     """Answers that the readers of a server share."""
 
+    @property
+    def memory(self) -> dict[Hashable, Any]:
+        """What operations keep for later ones, such as earlier readings, of which a rate is made."""
+
     async def shared(self, key: Hashable, ttl: float, read: Callable[[Store], Awaitable[T]]) -> T:
         """Return the answer to a read, at most `ttl` seconds old."""
 
@@ -56,6 +60,8 @@ class Ops:
         self.store: Final = store
         self.principal: Final = principal
         self._reads = reads
+        self.memory: Final[dict[Hashable, Any]] = {} if reads is None else reads.memory
+        """What operations keep for later ones."""
         self.deeds: Final[list[AuditEntry]] = []
         """What was done, for the timeline."""
         self.said: str = ""
