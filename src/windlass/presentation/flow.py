@@ -1,4 +1,4 @@
-"""Queues, budgets, gates, watermarks, schedules and workers as JSON; see `jobs`."""
+"""Queues, gates, watermarks and schedules as JSON; see `jobs`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from windlass.core.cron import Missed, Overlap
 from windlass.core.flow.gates import reason
 from windlass.presentation.cluster_state import ClusterState
 from windlass.presentation.jobs import priority_name
-from windlass.presentation.text import iso, parsed, shaped
+from windlass.presentation.text import parsed, shaped
 from windlass.store.records import (
     GateRecord,
     QueueRecord,
@@ -126,39 +126,3 @@ _ORIGINS: Final[dict[Origin, str]] = {
 def origin_in_words(found: Origin) -> str:
     """Where a schedule comes from, where that is worth a word."""
     return _ORIGINS[found]
-
-
-class WorkerShape(msgspec.Struct, frozen=True, kw_only=True):
-    """A worker and the slots it was assigned."""
-
-    id: str
-    label: str
-    host: str
-    pid: int
-    queues: list[str]
-    abilities: list[str]
-    alive: bool
-    beat: int
-    beat_at: str | None
-    beat_age: float
-    started_at: str | None
-    lease: float
-    slots: dict[str, int]
-    stuck_since: str | None
-    """Since when a queue's slots, here and elsewhere, all run the same jobs while others wait for one."""
-
-    @classmethod
-    def of(cls, worker: WorkerRecord, state: ClusterState, **more: Any) -> Self:
-        """A worker as the state has it; `more` is what a larger shape adds."""
-        slots = dict(state.view.slots.get(worker.id, {}))
-        age = round(max(state.at - worker.beat_at, 0.0), 3)
-        return shaped(
-            cls,
-            worker,
-            queues=list(worker.queues),
-            abilities=list(worker.abilities),
-            slots=slots,
-            beat_age=age,
-            stuck_since=iso(state.stuck_since(worker)),
-            **more,
-        )

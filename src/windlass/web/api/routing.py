@@ -11,6 +11,10 @@ import msgspec
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from windlass.operations.budgets import budgets
+from windlass.operations.events import events
+from windlass.operations.measures import measures
+from windlass.operations.store_health import store_health
+from windlass.operations.workers import workers
 from windlass.web.api.bulk import bulk
 from windlass.web.api.derived import endpoints
 from windlass.web.api.endpoint import Call, Endpoint, query_of, read_body
@@ -36,6 +40,10 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *signals,
     *endpoints(budgets),
     *overview,
+    *endpoints(workers),
+    *endpoints(events),
+    *endpoints(measures),
+    *endpoints(store_health),
 )
 PREFIX: Final = "/api"
 READS: Final = ("GET", "HEAD")

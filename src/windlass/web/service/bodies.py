@@ -12,9 +12,9 @@ import msgspec
 
 from windlass.core.cron import Missed, Overlap
 from windlass.errors import InvalidOption
+from windlass.operations.operation import JobId, given_id
 from windlass.store.fields import Field, Unit
 from windlass.store.records import JOB_OPTIONS, NewJob
-from windlass.web.service.checks import given_id
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 
 from windlass.core.texts import storable
 from windlass.web.http.problems import Invalid
-
-JobId = Annotated[str, msgspec.Meta(pattern=r"^[0-9]{1,19}$", description="The id of a job.")]
-
 
 _JSON: Final[Mapping[Unit, Any]] = {
     "priority": str | int, "time": float | str, "moment": float | str, "attempts": int, "jobs": int,

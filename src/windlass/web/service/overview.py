@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from windlass.core.rollup import MINUTE, Sample
+from windlass.core.rollup import MINUTE, Sample, rate
+from windlass.operations.events import find_events
+from windlass.operations.findings import FindingView, current
+from windlass.operations.measures import FAILED, Range, last_hour, percentiles, points, summed
+from windlass.operations.operation import Ops
+from windlass.operations.partial import PartialAnswer
 from windlass.operations.principal import Principal, Role
 from windlass.presentation.cluster_state import ClusterState
 from windlass.presentation.findings import lost
 from windlass.presentation.text import iso
 from windlass.web.service import views
-from windlass.web.service.events import Events
-from windlass.web.service.findings import Findings
-from windlass.web.service.measures import FAILED, Measures, Range, percentiles, points, rate, summed
-from windlass.web.service.partial import PartialAnswer
 from windlass.web.service.queues import Queues
-from windlass.web.service.shapes import FindingShape, Overview, QueueView, Totals
+from windlass.web.service.shapes import Overview, QueueView, Totals
 from windlass.web.service.store_access import StoreAccess
+
+if TYPE_CHECKING:
+    from windlass.app import Windlass
+
+T = TypeVar("T")
 
 LATELY: Final = 300.0
 """Seconds that the percentiles of the overview cover."""
@@ -28,14 +34,10 @@ LATELY: Final = 300.0
 class Overviews:
     """Puts the overview together from the other parts of the service."""
 
-    def __init__(
-        self, store: StoreAccess, queues: Queues, events: Events, measures: Measures, findings: Findings
-    ) -> None:
+    def __init__(self, app: Windlass, store: StoreAccess, queues: Queues) -> None:
+        self._app = app
         self._store = store
         self._queues = queues
-        self._events = events
-        self._measures = measures
-        self._findings = findings
 
     async def get(self, principal: Principal) -> Overview:
         """Healthy or not, where, since when."""
@@ -43,23 +45,27 @@ class Overviews:
         return await self._store.cache.get("overview", 0.9, lambda: self._read(principal))
 
     async def _read(self, principal: Principal) -> Overview:
-        parts = PartialAnswer()
+        parts = PartialAnswer(self._store.in_words)
+
+        async def asked(view: Callable[[Ops], Awaitable[T]]) -> T:
+            return await self._store.ask(lambda store: view(Ops(self._app, store, principal, self._store)))
+
         state, hour, events = await asyncio.gather(
             parts.get("totals", self._store.state()),
-            parts.get("rates", self._measures.last_hour()),
-            parts.get("events", self._events.find(principal, limit=20)),
+            parts.get("rates", asked(last_hour)),
+            parts.get("events", asked(lambda ops: find_events(ops, limit=20))),
         )
         parts.check()
         now, wanted, rows = hour or (time.time(), None, [])
         queues: list[QueueView] = []
-        found: list[FindingShape] | None = None
+        found: list[FindingView] | None = None
         if state is None:
             parts.missing["queues"] = parts.missing["findings"] = parts.missing["totals"]
         else:
             per_minute, held, found = await asyncio.gather(
                 parts.get("rates of queues", self._queues.rates(state)),
                 parts.get("gates", self._queues.held(state)),
-                parts.get("findings", self._findings.current(state, rows, now)),
+                parts.get("findings", asked(lambda ops: current(ops, state, rows, now))),
             )
             queues = [views.queue_view(state, name, per_minute or {}, held or {}) for name in state.names()]
         found = [*_missing(parts.missing), *(found or ())]
@@ -75,12 +81,12 @@ class Overviews:
         )
 
 
-def _missing(parts: Mapping[str, str]) -> list[FindingShape]:
+def _missing(parts: Mapping[str, str]) -> list[FindingView]:
     """A part that cannot be shown is a finding of its own."""
     if not parts:
         return []
     message = f"parts of this page cannot be shown: {', '.join(parts)}"
-    return [FindingShape(name="overview", level="error", text=message, advice=next(iter(parts.values())))]
+    return [FindingView(name="overview", level="error", text=message, advice=next(iter(parts.values())))]
 
 
 def _totals(state: ClusterState) -> dict[str, Any]:

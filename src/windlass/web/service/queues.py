@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from windlass.core.names import check_name
-from windlass.core.rollup import MINUTE
+from windlass.core.rollup import MINUTE, rate
 from windlass.core.states import State
 from windlass.operations.principal import Principal, Role
 from windlass.presentation import audit
@@ -17,7 +17,6 @@ from windlass.store.records import JobFilter
 from windlass.web.http.problems import NotFound
 from windlass.web.service import views
 from windlass.web.service.audit import Actions
-from windlass.web.service.measures import rate
 from windlass.web.service.shapes import QueueView
 
 MAX_LISTED: Final = 500

@@ -22,18 +22,13 @@ from windlass.web.service.bulk import BulkOperations
 from windlass.web.service.durable.groups import Groups
 from windlass.web.service.durable.signals import Signals
 from windlass.web.service.durable.streams import Streams
-from windlass.web.service.events import Events
-from windlass.web.service.findings import Findings
 from windlass.web.service.jobs import Jobs
-from windlass.web.service.measures import Measures
 from windlass.web.service.overview import Overviews
 from windlass.web.service.parents import Parents
 from windlass.web.service.queues import Queues
 from windlass.web.service.schedules import Schedules
 from windlass.web.service.store_access import StoreAccess
-from windlass.web.service.store_health import StoreHealth
 from windlass.web.service.tasks import Tasks
-from windlass.web.service.workers import Workers
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
@@ -58,12 +53,7 @@ class Service:
         self.groups: Final = Groups(self.store, self.audit)
         self.schedules: Final = Schedules(app, self.store, self.audit)
         self.signals: Final = Signals(app, self.store, self.audit)
-        self.workers: Final = Workers(self.store)
-        self.events: Final = Events(self.store)
-        self.measures: Final = Measures(self.store)
-        findings = Findings(self.store)
-        self.store_health: Final = StoreHealth(self.store, findings)
-        self.overview: Final = Overviews(self.store, self.queues, self.events, self.measures, findings)
+        self.overview: Final = Overviews(app, self.store, self.queues)
 
     async def run(
         self,

@@ -8,97 +8,18 @@ from typing import Literal
 
 import msgspec
 
-from windlass.presentation.events import EventShape
-from windlass.presentation.flow import QueueShape, ScheduleShape, WorkerShape
+from windlass.operations.events import EventView
+from windlass.operations.findings import FindingView
+from windlass.operations.measures import Percentiles, Point
+from windlass.presentation.flow import QueueShape, ScheduleShape
 from windlass.presentation.groups import GroupShape
 from windlass.presentation.jobs import JobShape
 from windlass.presentation.parents import ParentShape, PartShape
 from windlass.presentation.steps import StepShape
 from windlass.store.fields import TaskRecord
-from windlass.store.records import EnqueueStatus, Finding, Table
+from windlass.store.records import EnqueueStatus
 
 Level = Literal["ok", "warning", "error"]
-
-
-class FindingShape(Finding, frozen=True, kw_only=True):
-    """A problem that an operator should know, and what to do about it."""
-
-    since: str | None = None
-    """Since when, as far as the store knows."""
-
-
-class Percentiles(msgspec.Struct, frozen=True, kw_only=True):
-    """How long jobs waited and ran, in milliseconds; null where nothing ran."""
-
-    wait_p50: float | None = None
-    wait_p95: float | None = None
-    wait_p99: float | None = None
-    run_p50: float | None = None
-    run_p95: float | None = None
-    run_p99: float | None = None
-
-
-class PointShape(Percentiles, frozen=True, kw_only=True):
-    """The measures of one minute or hour. Percentiles are in milliseconds, null where nothing ran."""
-
-    at: str
-    counts: dict[str, int] = {}
-    per_second: float = 0.0
-    """Jobs that succeeded, per second."""
-    failed_per_second: float = 0.0
-    """Attempts that failed, per second, whether they are retried or not."""
-    ready: float = 0.0
-    """Ready jobs, averaged over the samples that found any."""
-    oldest: float = 0.0
-    """How long the oldest of them had waited, in seconds, averaged likewise."""
-
-
-class Latency(msgspec.Struct, frozen=True, kw_only=True):
-    """How long the store took to answer a report, in milliseconds; null where nobody has reported."""
-
-    latency_p50: float | None = None
-    latency_p95: float | None = None
-
-
-class WorkerPoint(Latency, frozen=True, kw_only=True):
-    """What the gauges of one worker showed in a minute or longer, or those of several together; null where
-    nothing was reported."""
-
-    at: str
-    workers: float | None
-    """How many they were."""
-    cpu: float | None
-    """Cores in use, on average."""
-    cpu_most: float | None
-    """Of the busiest worker, at its highest; likewise below."""
-    memory: float | None
-    """Bytes in use."""
-    memory_most: float | None
-    lag: float | None
-    """Seconds by which an event loop was late: the average of its worst moments."""
-    lag_most: float | None
-    running: float | None
-    """Slots in use."""
-    slots: float | None
-    machine_cpu: float | None
-    """Of a host: share of all cores of its machine or container, whoever uses them; likewise below."""
-    machine_memory: float | None
-    machine_total: float | None
-
-
-class StorePoint(Latency, frozen=True, kw_only=True):
-    """What the gauges of the store showed in a minute or longer; null where it has none, or nobody looked."""
-
-    at: str
-    bytes: float | None
-    wal_per_second: float | None
-    wal_file: float | None
-    """On SQLite: bytes of the write-ahead log."""
-    connections: float | None
-    cache_hits: float | None
-    """Share of pages that the server found in its cache."""
-    lock_waits: float | None
-    """On SQLite: how often a minute the coordinator waited for the write of another process."""
 
 
 class QueueView(QueueShape, frozen=True, kw_only=True):
@@ -165,7 +86,7 @@ class JobView(JobShape, frozen=True, kw_only=True):
     """When its current run started; null where it does not run."""
     deadline: str | None
     """The deadline of that run: from the timeout of the job or its task, or the queue's limit."""
-    timeline: list[EventShape]
+    timeline: list[EventView]
     """Its events, the earliest first."""
     parent: ParentShape | None
     """The job as a parent, where it was split. If it is a part, see `part`."""
@@ -173,49 +94,6 @@ class JobView(JobShape, frozen=True, kw_only=True):
     """The group that it ends."""
     steps: list[StepShape]
     """Its newest steps and sleeps, oldest first [W1]."""
-
-
-class BusyShape(msgspec.Struct, frozen=True):
-    """A job that a worker is running."""
-
-    job: str
-    task: str
-    queue: str
-    since: str
-
-
-class FoundEvents(msgspec.Struct, frozen=True, kw_only=True):
-    """Events, the latest first. A page may be short or empty and still have a `before`: one request searches
-    a bounded number of events."""
-
-    events: list[EventShape]
-    looked: int
-    """How many events were searched for it."""
-    before: str | None
-    """Where the next page starts; null on the last one."""
-    back_to: str | None
-    """The time of the oldest event that was searched."""
-
-
-class VitalsShape(msgspec.Struct, frozen=True, kw_only=True):
-    """What a worker process reports of itself."""
-
-    at: str | None
-    age: float | None
-    cpu: float
-    """Share of one core: 1 is all of it."""
-    memory: int
-    running: int
-    slots: int
-    lag: float
-    jobs: list[BusyShape]
-
-
-class WorkerView(WorkerShape, frozen=True, kw_only=True):
-    """A worker, with its state as text."""
-
-    state_text: str
-    vitals: VitalsShape | None
 
 
 class ScheduleView(ScheduleShape, frozen=True, kw_only=True):
@@ -255,7 +133,7 @@ class Overview(Percentiles, frozen=True, kw_only=True):
 
     at: str
     healthy: Level
-    findings: list[FindingShape]
+    findings: list[FindingView]
     """The worst first."""
     queues: list[QueueView]
     """The worst first."""
@@ -269,56 +147,13 @@ class Overview(Percentiles, frozen=True, kw_only=True):
     """Slots in use, as workers report them."""
     succeeded_per_second: float | None = None
     failed_per_second: float | None = None
-    spark: list[PointShape] = []
+    spark: list[Point] = msgspec.field(default_factory=list)
     """Minute by minute, the last hour."""
-    events: list[EventShape]
+    events: list[EventView]
     """The last 20, the latest first."""
-    missing: dict[str, str] = {}
+    missing: dict[str, str] = msgspec.field(default_factory=dict)
     """The parts that could not be read (totals, rates, queues, findings, events, …), each with the error.
     Their fields are null or empty."""
-
-
-class SegmentShape(msgspec.Struct, frozen=True, kw_only=True):
-    """A segment of the logs."""
-
-    no: int
-    bytes: int
-    state: str
-    opened_at: str | None
-
-
-class Operations(msgspec.Struct, frozen=True, kw_only=True):
-    """The health of the store. What it cannot know is null."""
-
-    at: str
-    store: str
-    latency_ms: float
-    """How long it took to answer a small query."""
-    bytes: int
-    tables: list[Table]
-    segments: list[SegmentShape]
-    wal: int | None
-    wal_per_second: float | None
-    wal_file: int | None
-    """On SQLite: bytes of the write-ahead log."""
-    cache_hits: float | None
-    """Share of pages that the server found in its cache, since its statistics began."""
-    lock_waits: int | None
-    """On SQLite: how often this process waited for the write of another one, since it started."""
-    connections: int | None
-    most_connections: int | None
-    pool: int | None
-    pool_idle: int | None
-    oldest_snapshot: float | None
-    locks_held: float | None
-    """How long an open transaction has held lanes or rows that others want, in seconds; 0 where none does."""
-    blocked: str | None
-    blocked_since: str | None
-    coordinator_until: str | None
-    leads: bool
-    """Whether the cluster has a coordinator now."""
-    reports: int
-    findings: list[FindingShape]
 
 
 class ReceiptShape(msgspec.Struct, frozen=True, kw_only=True):

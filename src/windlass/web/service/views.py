@@ -13,33 +13,10 @@ from windlass.core.states import State
 from windlass.presentation.cluster_state import ClusterState
 from windlass.presentation.flow import origin_in_words
 from windlass.presentation.jobs import Labels, job_fields
-from windlass.presentation.text import iso, shaped
-from windlass.presentation.waiting import (
-    load_in_words,
-    queue_in_words,
-    state_in_words,
-    worker_in_words,
-)
-from windlass.store.records import (
-    Finding,
-    Health,
-    JobRecord,
-    QueueRecord,
-    ScheduleRecord,
-    Vitals,
-    WorkerRecord,
-)
-from windlass.web.service.shapes import (
-    BusyShape,
-    FindingShape,
-    ListedJob,
-    Operations,
-    QueueView,
-    ScheduleView,
-    SegmentShape,
-    VitalsShape,
-    WorkerView,
-)
+from windlass.presentation.text import iso
+from windlass.presentation.waiting import load_in_words, queue_in_words, state_in_words
+from windlass.store.records import JobRecord, QueueRecord, ScheduleRecord, WorkerRecord
+from windlass.web.service.shapes import ListedJob, QueueView, ScheduleView
 
 LISTED: Final = 4_000
 """So many characters of a payload, a result or a checkpoint are worth showing in a listing."""
@@ -110,26 +87,6 @@ def time_limit(job: JobRecord, queue: QueueRecord, timeout: float | None) -> flo
     return queue.time_limit(job.options.timeout if job.options.timeout is not None else timeout)
 
 
-def worker_view(worker: WorkerRecord, state: ClusterState) -> WorkerView:
-    """A worker, and how it is doing."""
-    vitals = None if worker.vitals is None else _vitals(worker.vitals, worker.vitals_at, state.at)
-    return WorkerView.of(
-        worker, state, state_text=worker_in_words(worker, state.at, state.stuck_since(worker)), vitals=vitals
-    )
-
-
-def _vitals(vitals: Vitals, at: float | None, now: float) -> VitalsShape:
-    return shaped(
-        VitalsShape,
-        vitals,
-        at=iso(at),
-        age=None if at is None else round(max(now - at, 0.0), 3),
-        cpu=round(vitals.cpu, 3),
-        lag=round(vitals.lag, 4),
-        jobs=[BusyShape(str(busy.job), busy.task, busy.queue, iso(busy.since) or "") for busy in vitals.jobs],
-    )
-
-
 def schedule_view(schedule: ScheduleRecord, now: float, workers: Iterable[WorkerRecord] = ()) -> ScheduleView:
     """A schedule, and when it fires next."""
     state = "; ".join(filter(None, ("paused" if schedule.paused else "", schedule.error or "")))
@@ -146,29 +103,6 @@ def _upcoming(schedule: ScheduleRecord, now: float) -> list[str]:
         return [iso(time) or "" for time in times]
     except cron.BadSchedule:  # `error` says what is wrong with it
         return []
-
-
-def finding_shape(finding: Finding, since: float | None = None) -> FindingShape:
-    """A finding as JSON has it."""
-    return shaped(FindingShape, finding, since=iso(since))
-
-
-def operations(health: Health, now: float, **more: Any) -> Operations:
-    """How the store is doing; `more` is what its health does not tell."""
-    return shaped(
-        Operations,
-        health,
-        at=iso(now),
-        tables=list(health.tables),
-        segments=[shaped(SegmentShape, each) for each in health.segments],
-        cache_hits=_share(health.cache_hits, health.cache_misses),
-        leads=health.coordinator_until is not None and health.coordinator_until > now,
-        **more,
-    )
-
-
-def _share(hits: int | None, misses: int | None) -> float | None:
-    return hits / (hits + misses) if hits is not None and misses is not None and hits + misses else None
 
 
 def _short(text: str | None) -> str | None:
