@@ -241,16 +241,19 @@ def _conditions(found: dict[str, Any]) -> Iterator[str]:
         bulk = f"{peer['bulk']}, {peer['batch']:,} at a time" if peer["bulk"] else "has no such call"
         yield f"| {peer['title']} | {versions} | {bulk} | {settings} |"
     yield ""
-    failed = [
-        f"- {scenario} of {found['peers'][name]['title']}: {taken['failed'].splitlines()[0][:200]}"
-        for scenario, peers in found["scenarios"].items()
-        for name, kept in peers.items()
-        for taken in kept
-        if "failed" in taken
-    ]
-    if failed or found["notes"]:
+    failed = [*failures(found), *found["notes"]]
+    if failed:
         yield "## What did not work"
         yield ""
-        yield from failed
-        yield from (f"- {note}" for note in found["notes"])
+        yield from (f"- {each}" for each in failed)
         yield ""
+
+
+def failures(found: dict[str, Any]) -> Iterator[str]:
+    """Name each measurement that failed, and its error."""
+    for scenario, peers in found["scenarios"].items():
+        for name, kept in peers.items():
+            for taken in kept:
+                if "failed" in taken:
+                    error = taken["failed"].splitlines()[0][:200]
+                    yield f"{scenario} of {found['peers'][name]['title']}: {error}"

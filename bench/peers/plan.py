@@ -109,4 +109,28 @@ QUICK: Final = Plan(
     crowd_rounds=1,
     others=False,
 )
-PLANS: Final = {each.name: each for each in (FULL, WIDE, QUICK)}
+SMOKE: Final = Plan(
+    name="smoke",
+    minutes=60,
+    rounds=1,
+    drain=0.1,
+    enqueue=0.1,
+    pick_up=0.5,
+    sustained=1,
+    pinned=1.5,
+    long_rounds=1,
+    long_job=3,
+    recovery=8,
+    restarted=3,
+    idle=1,
+    idlers=(1,),
+    backlogs=(1_000,),
+    own_backlogs=(),
+    crowds=(2,),
+    own_crowds=(),
+    crowd=0.5,
+    crowd_rounds=1,
+)
+"""Every peer and scenario at a tiny size, to see that all of it works; its figures say nothing."""
+
+PLANS: Final = {each.name: each for each in (FULL, WIDE, QUICK, SMOKE)}
