@@ -23,8 +23,8 @@ from windlass.cli import Commands
     type=click.Choice(["full", "wide", "quick", "smoke"]),
     default="full",
     show_default=True,
-    help="How much: two hours; every peer once, 25 minutes; a look at PostgreSQL, 15 minutes; all of it at a "
-    "tiny size, only to see that it works.",
+    help="How much: two hours; every peer once, half an hour; a look at PostgreSQL, 15 minutes; all of it at "
+    "a tiny size, only to see that it works.",
 )
 @click.option("--peers", default="", help="Only these, by name, with commas; Windlass is always among them.")
 @click.option("--scenarios", default="", help="Only those whose names begin so, with commas.")

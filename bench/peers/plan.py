@@ -8,7 +8,7 @@ from typing import Final
 
 @dataclass(frozen=True)
 class Plan:
-    """Seconds are aims for the sizes; a peer slower than guessed is cut off after four times as long."""
+    """Seconds are aims for the sizes; a peer slower than guessed is cut off `patience` times later."""
 
     name: str
     minutes: int
@@ -38,6 +38,7 @@ class Plan:
     crowd_rounds: int
     others: bool = field(default=True)
     """Whether peers on Redis and SQLite take part in more than bulk enqueue and drain by one process."""
+    patience: int = 4
 
 
 FULL: Final = Plan(
@@ -64,7 +65,7 @@ FULL: Final = Plan(
 )
 WIDE: Final = Plan(
     name="wide",
-    minutes=24,
+    minutes=28,
     rounds=1,
     drain=1.5,
     enqueue=1,
@@ -130,6 +131,7 @@ SMOKE: Final = Plan(
     own_crowds=(),
     crowd=0.5,
     crowd_rounds=1,
+    patience=600,
 )
 """Every peer and scenario at a tiny size, to see that all of it works; its figures say nothing."""
 
