@@ -137,9 +137,9 @@ def aims(found: dict[str, Any]) -> Iterator[Aim]:
         ratio = ours / other[1] if ours is not None and other is not None else None
         if ratio and not each.more_is_better:
             ratio = 1 / ratio
-        name = found["peers"][other[0]]["title"] if other else "?"
+        name = f" ({found['peers'][other[0]]['title']})" if other else ""
         yield Aim(
-            f"{each.title} ÷ the best library on PostgreSQL ({name})",
+            f"{each.title} ÷ the best library on PostgreSQL{name}",
             "not measured" if ratio is None else f"{ratio:.1f} ×",
             f"≥ {least:g} ×",
             None if ratio is None else ratio >= least,

@@ -19,7 +19,7 @@ from bench.peers.findings import (
     value,
 )
 from bench.peers.losses import losses
-from bench.peers.plan import FULL
+from bench.peers.plan import FULL, SMOKE
 from bench.peers.plots import draw
 
 HEADS: Final = {"lost": "not run in time"}
@@ -51,7 +51,10 @@ def _lines(found: dict[str, Any], pictures: Set[str]) -> Iterator[str]:
         "ratios more than rates, and differences under a third not at all."
     )
     yield ""
-    if plan["name"] != FULL.name:
+    if plan["name"] == SMOKE.name:
+        yield "**This run measures nothing**: its sizes are tiny. It shows that every peer works."
+        yield ""
+    elif plan["name"] != FULL.name:
         yield (
             f"**This is a smaller run than the full one** (the {plan['name']} plan): shorter measurements, "
             f"{plan['rounds']} of {FULL.rounds} rounds, and less of it. [What was left "

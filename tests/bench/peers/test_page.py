@@ -11,7 +11,7 @@ from bench.peers import left_out, run
 from bench.peers.findings import aims
 from bench.peers.losses import losses
 from bench.peers.page import write_page
-from bench.peers.plan import FULL, QUICK
+from bench.peers.plan import FULL, QUICK, SMOKE
 from bench.peers.scenarios.catalog import scenarios
 from bench.peers.subjects import SUBJECTS
 from bench.servers import Servers
@@ -153,6 +153,12 @@ def test_the_page_names_what_was_left_out_and_why(tmp_path: Path) -> None:
     page = (tmp_path / "README.md").read_text("utf-8")
     assert "smaller run than the full one" in page
     assert all(f"- {line}" in page for line in told)
+
+
+def test_a_smoke_run_claims_no_figure(tmp_path: Path) -> None:
+    results = {**found(drain_one={"windlass": [{"rate": 1.0}]}), "plan": dataclasses.asdict(SMOKE)}
+    write_page(tmp_path, results)
+    assert "**This run measures nothing**" in (tmp_path / "README.md").read_text("utf-8")
 
 
 def test_a_full_run_leaves_nothing_out() -> None:
