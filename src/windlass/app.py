@@ -223,8 +223,8 @@ class Windlass(_Registry):
     ) -> Jobs:
         """The jobs a filter finds, newest first, for `async for job in app.jobs(state="dead"):` and for a
         plain `for`; or to be counted, retried, cancelled or deleted all at once [O6]. `text` is what the
-        payload, as JSON text, contains; `error` the type of the last failure, "RuntimeError", and finds dead
-        and retrying jobs only; `limit` how many at most, the newest."""
+        payload, as JSON text, or the last failure of a dead or retrying job contains; `error` the type of
+        that failure, "RuntimeError", and finds such jobs only; `limit` how many at most, the newest."""
         where = job_filter(queue=queue, task=task, state=state, tag=tag, text=text, error=error)
         return Jobs(self._store_handle, where, limit, self._job_of, self.codec)
 

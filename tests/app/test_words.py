@@ -39,7 +39,23 @@ def test_spans_of_time(written: Any, meant: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "written", ["", "5 apples", "s", "-5s", "1h-", "5S", -1, True, None, "1e3s", float("inf")]
+    "written",
+    [
+        "",
+        "5 apples",
+        "s",
+        "-5s",
+        "1h-",
+        "5S",
+        -1,
+        True,
+        None,
+        "1e3s",
+        float("inf"),
+        "9" * 400,
+        "9" * 400 + "d",
+        10**400,
+    ],
 )
 def test_what_is_no_span_of_time_says_how_to_write_one(written: Any) -> None:
     with pytest.raises(ValueError, match="span of time"):
@@ -64,7 +80,7 @@ def test_sizes(written: Any, meant: int) -> None:
     assert size(written) == meant
 
 
-@pytest.mark.parametrize("written", ["", "MiB", "5 mib", "-1", -1, True, "5PB", 1.5, None])
+@pytest.mark.parametrize("written", ["", "MiB", "5 mib", "-1", -1, True, "5PB", 1.5, None, "9" * 400])
 def test_what_is_no_size_says_how_to_write_one(written: Any) -> None:
     with pytest.raises(ValueError, match="not a size"):
         size(written)

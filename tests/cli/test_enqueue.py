@@ -222,6 +222,23 @@ def test_a_misspelt_task_is_asked_about(any_desk: Desk) -> None:
     assert "did you mean" not in any_desk.run("enqueue", "reports.build").stderr
 
 
+def test_a_misspelt_task_is_asked_about_once(any_desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
+    """Live workers know it, and it has run."""
+
+    async def known(rig: Rig) -> None:
+        await rig.worker("mail", tasks={"mail.send": "mail"})
+        minute = int(await rig.store.now()) // 60 * 60
+        sample = Sample(at=minute, queue="mail", task="mail.send", counts={"dead": 1})
+        await rig.store.report(7, 1, Report(samples=[sample]))
+        await rig.store.rollup()
+
+    any_desk.visit(known)
+    for words in (["enqueue", "mail.sned"], ["enqueue", "mail.sned", "--queue", "mail"]):
+        caplog.clear()
+        said = any_desk.run(*words).stderr + caplog.text
+        assert said.count("did you mean mail.send?") == 1, said
+
+
 def test_e5_where_nobody_serves_it_that_is_said(any_desk: Desk) -> None:
     result = any_desk.run("enqueue", "mail.send", "--json")
     assert json.loads(result.stdout)["status"] == "enqueued"

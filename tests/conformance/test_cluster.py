@@ -158,6 +158,7 @@ async def test_who_serves_what(rig: Rig) -> None:
 async def test_the_queue_that_workers_publish_for_a_task(rig: Rig) -> None:
     """[E5] Of workers that are alive: one that serves the queue it names, then the one that started last."""
     assert await rig.store.published_queue("mail.send") is None
+    assert await rig.store.published_tasks() == []
     idle = await rig.worker("other", tasks={"mail.send": "post", "load": "imports"})
     assert await rig.store.published_queue("mail.send") == "post"
     assert await rig.store.published_queue("load") == "imports"
@@ -169,6 +170,7 @@ async def test_the_queue_that_workers_publish_for_a_task(rig: Rig) -> None:
     new = await rig.worker("mail", "letters", tasks={"mail.send": "letters", 'it\'s "odd".$': "x"})
     assert await rig.store.published_queue("mail.send") == "letters"
     assert await rig.store.published_queue('it\'s "odd".$') == "x"
+    assert await rig.store.published_tasks() == ['it\'s "odd".$', "load", "mail.send"]
     await rig.store.retire(new)
     assert await rig.store.published_queue("mail.send") == "mail"
     await rig.die(old)

@@ -135,6 +135,9 @@ async def test_w4_a_job_that_is_deleted_has_not_succeeded(rig: Rig, open_: bool)
     await rig.store.delete([good, dead, cancelled, ready, later.id])
     await rig.store.promote()
     assert dict(await rig.store.group_counts(group)) == {"deleted": 4, "gone": 1}
+    await rig.clock.advance(40 * 86400.0)  # and not only while the store knows how they ended
+    await rig.store.expire()
+    assert dict(await rig.store.group_counts(group)) == {"deleted": 4, "gone": 1}
     if open_:
         await rig.store.close_group(group)
         await rig.store.promote()
@@ -230,6 +233,59 @@ async def test_w4_its_jobs_are_in_the_order_in_which_they_were_added(rig: Rig) -
     expected = [*first, *(receipt.id for receipt in late)]
     assert twin in expected
     assert await rig.store.group_jobs(group) == expected
+
+
+@pytest.mark.parametrize("ends", [Kind.SUCCEEDED, Kind.DEAD])
+@pytest.mark.parametrize("many", [1, 3])
+async def test_w4_a_group_that_waits_still_waits_for_a_job_that_is_retried(
+    rig: Rig, ends: Kind, many: int
+) -> None:
+    """Its first end is forgotten: one that has succeeded by now may go, one that is dead again may not."""
+    worker = await rig.worker()
+    group = await opened(rig)
+    (other,) = await add(rig, group, "other")
+    jobs = await add(rig, group, *"abc"[:many])
+    await rig.finish(worker, await rig.run(worker, other))
+    for job in jobs:
+        await rig.finish(worker, await rig.run(worker, job), Kind.DEAD)
+    await rig.store.promote()
+    assert await rig.store.retry(jobs) == dict.fromkeys(jobs, "retried")
+    await rig.store.close_group(group)
+    await rig.store.promote()
+    assert await rig.state(group) is State.SCHEDULED
+    for job in jobs:
+        assert await rig.state(group) is State.SCHEDULED
+        await rig.finish(worker, await rig.run(worker, job), ends)
+        await rig.store.promote()
+    assert await rig.state(group) is State.READY
+    await rig.store.delete(jobs)
+    gone = "gone" if ends is Kind.SUCCEEDED else "deleted"
+    assert dict(await rig.store.group_counts(group)) == {"succeeded": 1, gone: many}
+
+
+@pytest.mark.parametrize("way", ["redrive", "retry", "retry a part"])
+async def test_w4_p9_a_group_that_waits_still_waits_for_a_parent_that_is_brought_back(
+    rig: Rig, way: str
+) -> None:
+    worker = await rig.worker()
+    group = await opened(rig)
+    (parent,) = await add(rig, group, "parent")
+    await rig.split(worker, await rig.run(worker, parent), 1)
+    (part,) = await rig.claim(worker)
+    await rig.finish(worker, part, Kind.DEAD)
+    await rig.store.promote()
+    assert await rig.state(parent) is State.DEAD
+    if way == "redrive":
+        assert await rig.store.redrive(parent) == 1
+    else:
+        await rig.store.retry([part.id if way == "retry a part" else parent])
+    await rig.store.close_group(group)
+    await rig.store.promote()
+    assert await rig.state(group) is State.SCHEDULED
+    (part,) = await rig.claim(worker)
+    await rig.finish(worker, part)
+    await rig.store.promote()
+    assert await rig.state(group) is State.READY
 
 
 async def test_w4_who_comes_after_the_group_comes_after_its_end(rig: Rig) -> None:

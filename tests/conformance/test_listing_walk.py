@@ -6,7 +6,7 @@ import pytest
 
 from tests.conformance.kit import Rig
 from windlass.core.states import Kind, State
-from windlass.store.records import JobFilter, Page
+from windlass.store.records import Failure, JobFilter, Page
 
 BOUND = 5
 
@@ -60,6 +60,36 @@ async def test_text_is_found_whatever_the_blanks_between_its_tokens(rig: Rig) ->
         assert await ids(shown) == [dense], shown
     assert await ids('t": "cust-0042') == await ids('"cust-00 42"') == await ids('"a ; b"') == []
     assert await ids('"customer": "cust-004"') == await ids('"customer": "cust.0042"') == []
+
+
+async def test_text_is_searched_for_in_the_last_failure(rig: Rig) -> None:
+    """[M3] As a listing shows it, of jobs that are dead or retry."""
+    worker = await rig.worker()
+    declined, late = Failure("CardError", "card 30 was declined", ""), Failure("OSError", 'no "key": 7', "")
+
+    async def failed(kind: Kind, *errors: Failure) -> int:
+        (id,) = await rig.add("t", payload='{"n":1}', max_attempts=9)
+        for at, error in enumerate(errors, 1):
+            last = at == len(errors)
+            how = kind if last else Kind.RETRY
+            await rig.finish(worker, await rig.run(worker, id), how, delay=60 * last, error=error)
+            if not last:
+                await rig.store.promote(100)
+        return id
+
+    dead, retrying = await failed(Kind.DEAD, declined), await failed(Kind.RETRY, declined)
+    other = await failed(Kind.DEAD, declined, late)
+
+    async def ids(text: str, **filters: object) -> list[int]:
+        return [job.id for job in await rig.listing(text=text, **filters)]
+
+    for shown in ("card 30 was declined", "CardError: card 30", "CardError:card", "30 was"):
+        assert await ids(shown) == [retrying, dead], shown
+    assert await ids("card 30", queue="default", state=State.DEAD) == [dead]
+    assert await ids("card 30", state=State.DEAD, error="CardError") == [dead]
+    assert await ids('"key":7') == await ids("OSError") == [other]
+    assert await ids("Card 30") == await ids("card 30", state=State.READY) == []
+    assert await ids('"n": 1') == [other, retrying, dead]
 
 
 async def test_a_page_says_how_many_were_looked_at_and_how_far_back(rig: Rig) -> None:

@@ -11,12 +11,15 @@ from windlass import Windlass
 
 IMPORT = "SELECT job, status FROM windlass.import_jobs('old', $1)"
 DEAD: dict[str, Any] = {"key": "1", "task": "t", "state": "dead"}
+BATCH = {"position": 1, "n": 1, "run": 1, "attempt": 1}
 MALFORMED: list[dict[str, Any]] = [
     {"errors": 5}, {"errors": {"type": "E"}}, {"errors": [[]]}, {"errors": ["x"]},
     {"errors": [{"at": 1e300}]}, {"errors": [{"at": "NaN"}]}, {"enqueued_at": "infinity"},
     {"ended_at": "-infinity"}, {"ended_at": "12000-01-01"}, {"steps": [{"result": 1}]}, {"steps": {}},
     {"steps": [{"name": "s", "until": "infinity"}]},
-    {"stream": [{"position": 1}]}, {"waits": [{"name": "wait:x"}]}, {"signals": [{"value": 1}]},
+    {"stream": [{"position": 1}]}, {"stream": [{**BATCH, "events": 5}]},
+    {"stream": [{**BATCH, "events": []}]}, {"stream": [{**BATCH, "events": "x"}]},
+    {"waits": [{"name": "wait:x"}]}, {"signals": [{"value": 1}]},
     {"signals": [{"name": "x", "at": "infinity"}]}, {"checkpoint": []}, {"checkpoint": {"done": 1}},
     {"checkpoint": {"data": {}, "at": 1e300}},
 ]  # fmt: skip
@@ -54,3 +57,52 @@ async def test_what_errors_leave_out_is_made_up(pg_dsn: str) -> None:
         ("E", ""),
         ("", ""),
     ]
+
+
+@pytest.mark.parametrize(
+    "rerun",
+    [5, [], {}, {"task": "T!"}, {"payload": "["}, {"payload": "5"}, {"options": "[]"},
+     {"options": '{"timeout": "x"}'}, {"priority": None}, {"priority": 9}, {"run_at": "infinity"},
+     {"queue": "Q!"}],
+    ids=json.dumps,
+)  # fmt: skip
+async def test_a_rerun_that_could_not_be_enqueued_is_refused(pg_dsn: str, rerun: Any) -> None:
+    """[E4] The outcome of the job that it comes after would be refused with it, and all that come along."""
+    whole = {"task": "t", "payload": "{}", "priority": 2, **rerun} if rerun and rerun != 5 else rerun
+    job = {"key": "1", "task": "t", "options": {"unique_key": "k"}, "rerun": whole}
+    connection = await asyncpg.connect(pg_dsn)
+    try:
+        with pytest.raises(asyncpg.PostgresError) as refused:
+            await connection.fetch(IMPORT, json.dumps([job]))
+        assert refused.value.sqlstate in ("WL005", "WL004", "WL003", "22P02")
+        assert await connection.fetchval("SELECT count(*) FROM windlass.imported") == 0
+    finally:
+        await connection.close()
+
+
+PARENT: dict[str, Any] = {
+    "key": "1", "task": "t", "args": {}, "queue": "default", "priority": 2, "attempt": 1, "deaths": 0,
+    "enqueued_at": "2024-01-01", "created_at": "2024-01-01", "state": "waiting", "parallel": 4,
+    "tolerated": 0, "finalizer": False,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "past",
+    [
+        {"enqueued_at": "infinity"}, {"created_at": "-infinity"}, {"ended_at": "12000-01-01"}, {"args": 5},
+        {"task": "T!"}, {"queue": "<b>"},
+    ],
+    ids=json.dumps,
+)  # fmt: skip
+async def test_a_parent_that_nobody_could_read_is_refused(pg_dsn: str, past: dict[str, Any]) -> None:
+    """[E4] It would stop the lists of parents and of jobs."""
+    connection = await asyncpg.connect(pg_dsn)
+    call = "SELECT status FROM windlass.import_parent('old', $1, '[]', '[]')"
+    try:
+        assert await connection.fetchval(call, json.dumps(PARENT)) == "imported"
+        with pytest.raises(asyncpg.PostgresError) as refused:
+            await connection.fetchval(call, json.dumps({**PARENT, "key": "2", **past}))
+        assert refused.value.sqlstate == "WL005"
+    finally:
+        await connection.close()

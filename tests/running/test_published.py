@@ -1,5 +1,7 @@
 """Where a job goes that is enqueued by name, while its code is elsewhere [E5]."""
 
+import asyncio
+
 import pytest
 
 from windlass import Windlass
@@ -63,6 +65,38 @@ async def test_e5_a_misspelt_task_is_told_once(any_app: Windlass, caplog: pytest
             await any_app.aenqueue(name, "ann")
     said = [record.getMessage() for record in caplog.records if record.name == "windlass"]
     assert said == ["no task mail.sned is known here or to a live worker; did you mean mail.send?"]
+
+
+async def test_e5_a_producer_without_code_is_told_what_live_workers_know(
+    any_app: Windlass, caplog: pytest.LogCaptureFixture
+) -> None:
+    """[E5] Those who enqueue by name have none of the tasks themselves."""
+
+    @any_app.task(name="mail.send", queue="mail")
+    async def send(to: str) -> None: ...
+
+    async with producer_of(any_app) as producer:
+        await producer.aenqueue("mail.snd", "ann")  # nobody can tell
+    async with any_app.worker(["mail"]), producer_of(any_app) as producer:
+        for name in ("mail.sned", "mail.sned", "reports.build"):
+            await producer.aenqueue(name, "ann")
+        await asyncio.to_thread(lambda: producer.named("mail.sendd").enqueue_many([("bob",)]))
+    said = [record.getMessage() for record in caplog.records if record.name == "windlass"]
+    assert said == [
+        f"no task {name} is known here or to a live worker; did you mean mail.send?"
+        for name in ("mail.sned", "mail.sendd")
+    ]
+
+
+def test_e5_a_misspelt_task_is_told_of_in_tests(caplog: pytest.LogCaptureFixture) -> None:
+    app = Windlass("sqlite:///:memory:")
+
+    @app.task(name="mail.send")
+    def send(to: str) -> None: ...
+
+    with app.testing():
+        app.enqueue("mail.sned", "ann")
+    assert "did you mean mail.send?" in caplog.text
 
 
 async def test_e5_the_apps_own_code_is_not_overruled(any_app: Windlass) -> None:

@@ -60,6 +60,35 @@ def test_a_transaction_of_a_handler_can_be_tested(database: str) -> None:
     assert execute(database, "SELECT amount FROM account") == [(5,)]
 
 
+GREETED: list[int] = []
+
+
+@app.task
+async def greet(ctx: Context) -> str:
+    await ctx.step("greet", GREETED.append, ctx.id)
+    return await ctx.wait("name", type=str)
+
+
+async def test_w2_an_async_block_holds_up_no_loop_and_keeps_steps(
+    database: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its own calls were told of as if the test had to await them."""
+    GREETED.clear()
+    async with app.testing(database=database) as kit:
+        job = await greet.aenqueue()
+        await kit.adrain()
+        assert await job.asignal("name", "Ada") == "delivered"
+        await kit.adrain()
+        assert await job.aresult() == "Ada"
+        assert [job.id] == GREETED
+        with pytest.raises(ConfigurationError, match="in a testing block already"):
+            async with app.testing(database=database):
+                pass
+    async with app.testing(database=database):
+        assert await job.astatus() == "succeeded"
+    assert caplog.text == ""
+
+
 def test_memory_says_how_to_test_a_transaction() -> None:
     with app.testing() as kit:
         book.enqueue(5)

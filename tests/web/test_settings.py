@@ -171,7 +171,13 @@ async def test_m3_p13_a_task_is_changed_by_its_form(app: Windlass, visitor: http
     assert (task.batch, task.batch_timeout, task.chunk) == (500, None, 128 * 1024 * 1024)
     same = await visitor.post("/tasks/shop.load", data={**typed, "chunk": "134217728"})
     assert same.headers["location"].endswith("did=unchanged")
-    for wrong in ({"chunk": "a lot"}, {"chunk": "0"}, {"batch": "many"}, {"do": "drop"}):
+    for wrong in (
+        {"chunk": "a lot"},
+        {"chunk": "9" * 400},
+        {"chunk": "0"},
+        {"batch": "many"},
+        {"do": "drop"},
+    ):
         refused = await visitor.post("/tasks/shop.load", data={**typed, **wrong})
         assert refused.status_code == 400, wrong
     async with rigged(app) as rig:

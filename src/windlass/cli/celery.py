@@ -22,17 +22,29 @@ _COMMANDS: Final = {
 _APP: Final = "the app is named by its module and attribute: `windlass worker shop.tasks:app`"
 _OPTIONS: Final = {
     "-A": f"{_APP}, or --app shop.tasks:app for other commands",
+    "-b": "it is --database, the setting database_url or WINDLASS_DATABASE_URL: there is no broker beside it",
     "-B": "no worker needs it: they fire schedules themselves",
     "-c": "slots are counted for each queue, over all workers: `-q mail=8`, or `-q mail=4/process`; "
     "processes are -p",
+    "-D": "a service manager keeps it in the background: see the guide on deploying",
     "-E": "no worker needs it: `windlass events` lists what happened",
+    "-l": "it is --log-level",
     "-n": "it is --id, for a name that is kept, or the setting label_prefix",
     "-O": "no worker needs it: a long job is taken only where a slot is free",
     "-P": "the task says so: `async def` runs on the loop, `def` in a thread, mode='process' in a process",
     "-Q": "it is -q, once for each queue: `-q mail=8 -q imports=2`",
+    "--autoscale": "slots are set while all runs: `windlass queue set mail --max-workers 20`",
+    "--max-tasks-per-child": "it is --max-jobs",
+    "--max-memory-per-child": "it is --max-memory",
+    "--prefetch-multiplier": "no worker needs it: a long job is taken only where a slot is free",
+    "--time-limit": "the task says so: `@app.task(timeout='5m')`",
 }
 _LONG: Final = {
+    "--app": "-A",
+    "--broker": "-b",
     "--concurrency": "-c",
+    "--detach": "-D",
+    "--soft-time-limit": "--time-limit",
     "--beat": "-B",
     "--pool": "-P",
     "--queues": "-Q",

@@ -14,7 +14,7 @@ from windlass.cli.output import print_json
 from windlass.cli.settings import given_options, job_options
 from windlass.cli.target import Target
 from windlass.core.abilities import in_words, missing
-from windlass.core.names import did_you_mean
+from windlass.core.names import did_you_mean, nearest
 from windlass.core.states import State
 from windlass.errors import ConfigurationError, ResultTimeout, StoreError
 from windlass.handles.job import Job
@@ -99,7 +99,7 @@ async def _nobody(store: Store, task: str, queue: str, guessed: bool, needs: str
                 return (
                     f"no live worker knows task {task}, so the job waits in queue {queue}, which none "
                     f"serves. Serve it (windlass worker MODULE:APP -q {queue}), or cancel the job and name "
-                    f"its queue with --queue or --app{await _meant(store, task)}"
+                    f"its queue with --queue or --app{await _meant(store, task, guessed)}"
                 )
             return (
                 f"no live worker serves queue {queue}; the job waits until one does: "
@@ -107,7 +107,7 @@ async def _nobody(store: Store, task: str, queue: str, guessed: bool, needs: str
             )
         if await store.published_queue(task) is None:
             waits = f"no live worker knows task {task}; the job waits until one of queue {queue} does"
-            return waits + await _meant(store, task)
+            return waits + await _meant(store, task, guessed)
         if needs and (lacking := missing(needs, abilities_in(queue, await store.workers()))):
             return (
                 f"no live worker of queue {queue} has {in_words(lacking)}; the job waits until one does: "
@@ -118,9 +118,14 @@ async def _nobody(store: Store, task: str, queue: str, guessed: bool, needs: str
     return None
 
 
-async def _meant(store: Store, task: str) -> str:
-    """Ask for the task whose name was misspelt, of those that have run."""
-    return did_you_mean(task, {sample.task for sample in await store.totals()} - {""})
+async def _meant(store: Store, task: str, guessed: bool) -> str:
+    """Ask for the task whose name was misspelt, of those that live workers know or that have run. Where its
+    queue was guessed, the first of these were asked for."""
+    known = await store.published_tasks()
+    if guessed and nearest(task, known):
+        return ""
+    ran = {sample.task for sample in await store.totals()} - {""}
+    return did_you_mean(task, {*ran, *known})
 
 
 def _let_go(job: Job[Any]) -> NoReturn:

@@ -149,7 +149,7 @@ def filters(*, state: bool) -> Callable[[F], F]:
         task_filter,
         *([click.option("--state", type=states, help="Only jobs in this state.")] if state else []),
         click.option("--tag", metavar="TAG", help="Only jobs with this tag."),
-        click.option("--text", metavar="TEXT", help="Only jobs whose payload contains this text."),
+        click.option("--text", metavar="TEXT", help="Only jobs whose payload or last error has this text."),
         click.option("--error", metavar="TYPE", help=f"Only {failed} whose last error has this type."),
     ]
 

@@ -19,7 +19,6 @@ from windlass.presentation import audit
 from windlass.presentation.cluster_state import ClusterState, read_state
 from windlass.presentation.flow import QueueShape
 from windlass.presentation.text import span
-from windlass.presentation.waiting import load_in_words
 from windlass.store.fields import QueueSettings, Unit, fields_of
 from windlass.store.protocol import Store
 from windlass.store.records import QueueRecord
@@ -52,7 +51,7 @@ def _row(state: ClusterState, name: str) -> Sequence[object]:
         *queue_row(state, name),
         f"{state.slots().get(name, '–')}{most}",
         state.view.serving.get(name, 0),
-        load_in_words(record),
+        state.in_words(name),
     )
 
 

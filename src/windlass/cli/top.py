@@ -22,7 +22,7 @@ from windlass.cli.target import Target
 from windlass.presentation.cluster_state import ClusterState, read_full_state, read_state
 from windlass.presentation.flow import BudgetShape, GateShape, QueueShape, WorkerShape
 from windlass.presentation.text import Shape, iso, plain, span
-from windlass.presentation.waiting import load_in_words, worker_in_words
+from windlass.presentation.waiting import worker_in_words
 from windlass.store.protocol import Store
 from windlass.store.records import Depth, WorkerRecord
 
@@ -92,7 +92,7 @@ def frame(sample: ClusterState, before: ClusterState | None) -> RenderableType:
 
 def _queue_row(sample: ClusterState, before: ClusterState | None, name: str) -> Sequence[object]:
     changes = (None if rate is None else f"{rate:+,.1f}" for rate in rates(sample, before, name))
-    return *queue_row(sample, name), *changes, load_in_words(sample.queue(name))
+    return *queue_row(sample, name), *changes, sample.in_words(name)
 
 
 def _short_row(worker: WorkerRecord, sample: ClusterState) -> Sequence[object]:

@@ -22,6 +22,8 @@ _BYTES: Final = {
     **{f"{prefix}B": 1000**power for power, prefix in enumerate("kMGT", 1)},
     **{f"{prefix}iB": 1024**power for power, prefix in enumerate("KMGT", 1)},
 }
+HUGE: Final = 1e300
+"""More than anybody means. Of some larger numbers there is no float."""
 _TERM: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|w)\s*")
 _WHOLE: Final = re.compile(rf"(?:{_TERM.pattern})+")
 _SIZE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([kKMGT]?i?B)?")
@@ -36,7 +38,7 @@ def seconds(value: Duration) -> float:
     elif isinstance(value, str):
         span = _parse_seconds(value.strip())
     elif type(value) in (int, float):
-        span = float(value)
+        span = float(value) if -HUGE < value < HUGE else math.inf
     else:
         raise ValueError(f"{value!r} is not a span of time; give seconds, a text like '5m', or a timedelta")
     if not math.isfinite(span) or span < 0:
@@ -58,7 +60,7 @@ def size(value: Size) -> int:
         return value
     found = _SIZE.fullmatch(value.strip()) if isinstance(value, str) else None
     unit = (found[2] or "B").replace("KB", "kB") if found else ""
-    if found is None or unit not in _BYTES:
+    if found is None or unit not in _BYTES or float(found[1]) > HUGE:
         raise ValueError(f"{value!r} is not a size; write it like 512kB, 256MiB or 10GiB, or give bytes")
     return int(float(found[1]) * _BYTES[unit])
 

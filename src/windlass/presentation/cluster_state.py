@@ -12,7 +12,7 @@ import msgspec
 
 from windlass.core.abilities import missing
 from windlass.presentation.text import span
-from windlass.presentation.waiting import abilities_in
+from windlass.presentation.waiting import abilities_in, load_in_words
 from windlass.store.protocol import Store
 from windlass.store.records import BudgetRecord, ClusterView, Depth, GateRecord, QueueRecord, WorkerRecord
 
@@ -90,6 +90,15 @@ class ClusterState(msgspec.Struct, frozen=True):
                 return None
             began += mine
         return Stuck(len(began), max(began)) if began else None
+
+    def stuck_in_words(self, name: str) -> str:
+        """Say how many slots of a queue are stuck, and for how long; nothing where they are not."""
+        found = self.stuck(name)
+        return "" if found is None else found.in_words(self.at)
+
+    def in_words(self, name: str) -> str:
+        """Say how a queue is doing, for a listing; nothing where all is well."""
+        return "; ".join(filter(None, (load_in_words(self.queue(name)), self.stuck_in_words(name))))
 
     def stuck_since(self, worker: WorkerRecord) -> float | None:
         """Since when a worker is one of those whose slots of a queue are stuck."""

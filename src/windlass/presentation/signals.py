@@ -45,9 +45,17 @@ def wait_shape(wait: WaitRecord) -> WaitShape:
         signal=wait.signal,
         since=iso(wait.since),
         until=iso(wait.until),
-        shape=None if wait.shape is None else msgspec.json.decode(wait.shape),
+        shape=shape_of(wait),
         cursor=str(wait.number),
     )
+
+
+def shape_of(wait: WaitRecord) -> Any:
+    """The JSON schema of the value that a job waits for; None where there is none that can be read."""
+    try:
+        return None if wait.shape is None else msgspec.json.decode(wait.shape)
+    except READ_ERRORS:
+        return None
 
 
 def fields_shown(wait: WaitShape) -> list[tuple[str, FormField]] | None:

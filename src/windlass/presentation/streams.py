@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from windlass.codec import sealed_in_words
+from windlass.core.read_errors import READ_ERRORS
 from windlass.presentation.text import iso
 from windlass.running.encoding import decode
 from windlass.store.records import StreamPage
@@ -25,7 +26,7 @@ class StreamEventShape(msgspec.Struct, frozen=True, kw_only=True):
     gone: int = 0
     """How many events right before it are gone: the stream was too long to be kept as a whole."""
     sealed: str | None = None
-    """How it is sealed, in words, where a codec has sealed it; the value is null then."""
+    """How it is sealed, in words, where a codec has sealed it, or "unreadable"; the value is null then."""
 
 
 def stream_shapes(page: StreamPage, after: int) -> list[StreamEventShape]:
@@ -33,7 +34,10 @@ def stream_shapes(page: StreamPage, after: int) -> list[StreamEventShape]:
     found: list[StreamEventShape] = []
     for batch in page.batches:
         sealed = sealed_in_words(batch.events)
-        values = [None] * batch.n if sealed else decode(batch.events)
+        try:
+            values = [None] * batch.n if sealed else decode(batch.events)
+        except READ_ERRORS:
+            sealed, values = "unreadable", [None] * batch.n
         at = iso(batch.at)
         for position, value in enumerate(values, batch.first):
             if position > after:

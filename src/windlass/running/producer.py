@@ -59,11 +59,19 @@ class Producer:
 
     def queue_of(self, task: str, connection: Any = None) -> str:
         """The queue that workers publish for a task whose code is not here, from any thread [E5]."""
-        return self._queues.get(task) or self._queues.keep(task, self._published(task, connection))
+        if (kept := self._queues.get(task)) is not None:
+            return kept
+        found = self._published(task, connection)
+        known = self._known() if found is None and connection is None else ()
+        return self._queues.keep(task, found, known)
 
     async def aqueue_of(self, task: str, connection: Any = None) -> str:
-        """The same, from any loop."""
-        return self._queues.get(task) or self._queues.keep(task, await self._apublished(task, connection))
+        """Return the queue that workers publish for a task, from any loop; see `queue_of`."""
+        if (kept := self._queues.get(task)) is not None:
+            return kept
+        found = await self._apublished(task, connection)
+        known = await self._aknown() if found is None and connection is None else ()
+        return self._queues.keep(task, found, known)
 
     def _published(self, task: str, connection: Any) -> str | None:
         if connection is None or not self._on_postgres:
@@ -78,6 +86,13 @@ class Producer:
         from windlass.store.postgres.adapters import apublished_queue
 
         return await apublished_queue(connection, self._schema, task)
+
+    def _known(self) -> Collection[str]:
+        """The tasks that live workers know."""
+        return self.store_handle.call(lambda store: store.published_tasks())
+
+    async def _aknown(self) -> Collection[str]:
+        return await self.store_handle.acall(lambda store: store.published_tasks())
 
     def _send(self, jobs: Sequence[NewJob], connection: Any, group: int | None) -> list[Receipt]:
         if group is not None:

@@ -32,13 +32,18 @@ class PublishedQueues:
         until, queue = self._known.get(task, (0.0, ""))
         return queue if self._clock() < until else None
 
-    def keep(self, task: str, found: str | None) -> str:
-        """Keep an answer, and return the queue that it means: `default` where no worker knows the task."""
+    def keep(self, task: str, found: str | None, known: Collection[str] = ()) -> str:
+        """Keep an answer, and return the queue that it means: `default` where no worker knows the task.
+        `known` are those that live workers know, where they were asked."""
         if len(self._known) >= MAX_NAMES:  # names may come from outside
             self._known.clear()
         queue = DEFAULT_QUEUE if found is None else found
-        if found is None and task not in self._warned and (hint := did_you_mean(task, self._tasks)):
-            self._warned = {task} if len(self._warned) >= MAX_NAMES else self._warned | {task}
-            logger.warning("no task %s is known here or to a live worker%s", task, hint)
+        if found is None and task not in self._warned:
+            self._warn(task, did_you_mean(task, {*self._tasks, *known}))
         self._known[task] = self._clock() + KEEP, queue
         return queue
+
+    def _warn(self, task: str, hint: str) -> None:
+        if hint:
+            self._warned = {task} if len(self._warned) >= MAX_NAMES else self._warned | {task}
+            logger.warning("no task %s is known here or to a live worker%s", task, hint)

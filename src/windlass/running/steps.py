@@ -26,9 +26,8 @@ from datetime import UTC, datetime
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypedDict, TypeVar, cast
 
-import msgspec
-
 from windlass.core.durations import Duration, seconds
+from windlass.core.read_errors import READ_ERRORS
 from windlass.errors import (
     ConfigurationError,
     EnqueueError,
@@ -365,7 +364,7 @@ class Steps:
         """The result of a step, by its annotation."""
         try:
             return call.decoder.decode(step.result)
-        except msgspec.ValidationError as error:
+        except READ_ERRORS as error:
             raise ResultInvalid(
                 f"task {self._job.task}, job {self._job.id}: the result of step {step.name!r} does not fit "
                 f"its type: {error}. The job keeps the result: deploy a type that takes it and retry the "
@@ -454,7 +453,7 @@ class Steps:
             raise WaitTimedOut(f"signal {signal!r} did not come in time to job {self._job.id}", signal)
         try:
             return decoder(type).decode(step.result)
-        except msgspec.ValidationError as error:
+        except READ_ERRORS as error:
             raise ResultInvalid(
                 f"task {self._job.task}, job {self._job.id}: the value of signal {signal!r} does not fit its "
                 f"type: {error}. The job keeps the value: deploy a handler whose type takes it and retry the "

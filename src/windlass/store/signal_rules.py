@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from windlass.core.read_errors import READ_ERRORS
+from windlass.core.texts import storable
 from windlass.errors import InvalidOption, InvalidPayload, JobNotFound, PayloadTooLarge, SignalRefused
 from windlass.store.fields import MAX_KEY
 from windlass.store.records import Once
@@ -22,7 +23,7 @@ _is_name: Final = re.compile(r"[^#/\x00-\x1f\x7f-\x9f]{1,100}").fullmatch
 
 def check_name(name: object) -> None:
     """Raise InvalidOption for what cannot be the name of a signal."""
-    if not isinstance(name, str) or not _is_name(name):
+    if not isinstance(name, str) or not _is_name(name) or not storable(name):
         raise InvalidOption(
             f"{name!r} cannot be the name of a signal: use 1 to 100 characters without '#' and '/'"
         )
@@ -67,7 +68,7 @@ def keyed(job: int, key: object) -> Once | None:
     none."""
     if key is None:
         return None
-    if not isinstance(key, str) or not 0 < len(key) <= MAX_KEY or "\0" in key:
+    if not isinstance(key, str) or not 0 < len(key) <= MAX_KEY or not storable(key):
         raise InvalidOption(
             f"idempotency_key: {str(key)[:80]!r} is not a string of 1 to {MAX_KEY} characters"
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Sequence
+from collections.abc import Collection, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from windlass.core.durations import Duration
@@ -84,8 +84,7 @@ class TestMode:
         return self._memory
 
     def __enter__(self) -> Self:
-        if self._app._test_mode is not None:
-            raise ConfigurationError("this app is in a testing block already; leave it before the next one")
+        self._refuse_nested()
         # A schedule counts from now on, as with a worker that starts.
         if self._memory is not None:
             finish_here(self._app.schedules.aseed(self._memory))
@@ -94,6 +93,10 @@ class TestMode:
             self.producer.store_handle.call(self._app.schedules.aseed)
         self._app._test_mode = self
         return self
+
+    def _refuse_nested(self) -> None:
+        if self._app._test_mode is not None:
+            raise ConfigurationError("this app is in a testing block already; leave it before the next one")
 
     def drain(
         self, *, advance: Duration | bool = False, raises: bool = True, queues: Sequence[str] | None = None
@@ -129,23 +132,37 @@ class TestMode:
             self.producer.store_handle.close()
 
     async def __aenter__(self) -> Self:
-        return self.__enter__()
+        if self._memory is not None:
+            return self.__enter__()
+        self._refuse_nested()
+        await loopthread.current().arun(self.producer.store_handle.migrate())
+        await self.producer.store_handle.acall(self._app.schedules.aseed)
+        self._app._test_mode = self
+        return self
 
     async def __aexit__(self, *_: object) -> None:
-        self.__exit__()
+        self._app._test_mode = None
+        if self._memory is None:
+            await self.producer.store_handle.aclose()
 
 
 class _Memory(Producer):
     """Sends jobs to the store in memory, whatever connection they come with."""
 
     def __init__(self, app: Windlass, store_handle: StoreHandle) -> None:
-        super().__init__(store_handle, None, "", app.hooks)
+        super().__init__(store_handle, None, "", app.hooks, app.tasks)
 
     def _published(self, task: str, connection: Any) -> str | None:
         return self.store_handle.call_here(lambda store: store.published_queue(task))
 
     async def _apublished(self, task: str, connection: Any) -> str | None:
         return self._published(task, connection)
+
+    def _known(self) -> Collection[str]:
+        return ()
+
+    async def _aknown(self) -> Collection[str]:
+        return ()
 
     def _send(self, jobs: Sequence[NewJob], connection: Any, group: int | None) -> list[Receipt]:
         if group is not None:

@@ -181,7 +181,7 @@ class Mixed:
     async def hold(self) -> None:
         """Somebody does something in a transaction, and leaves it open for a while."""
         self.held += 1
-        victim = self.dice.choice(self.loose) if self.loose else 1
+        victim = self.dice.choice(self.loose) if self.loose else 0  # an id that no job has
         statement = self.dice.choice(HELD).format(victim=victim, payload="json_build_object('seconds', 0)")
         keep = self.dice.random() < 0.5
         connection = await asyncpg.connect(self.scene.url, server_settings={"application_name": "somebody"})

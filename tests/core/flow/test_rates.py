@@ -36,6 +36,8 @@ def test_read(text: str | float, rate: float) -> None:
         -1,
         float("nan"),
         True,
+        "9" * 400,
+        pytest.param(10**400, id="huge"),
     ],
 )
 def test_what_is_no_rate_says_how_to_write_one(text: str | float) -> None:

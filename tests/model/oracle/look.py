@@ -39,9 +39,15 @@ def _fits(job: Job, where: JobFilter) -> bool:
         and where.task in (None, job.task)
         and where.state in (None, job.shown)
         and (where.tag is None or where.tag in job.options.tags)
-        and (where.text is None or contains(job.payload, where.text))
+        and (where.text is None or contains(job.payload, where.text) or _failed_with(job, where.text))
         and (where.error is None or (job.state in FAILED and where.error == job.error))
     )
+
+
+def _failed_with(job: Job, text: str) -> bool:
+    if job.state not in FAILED or not job.errors:
+        return False
+    return contains(f"{job.errors[-1].type}: {job.errors[-1].message}", text)
 
 
 def _number(cursor: str) -> int:

@@ -311,6 +311,7 @@ class Tables:
         self._settle(job, State.WAITING, None)
         job.finished_at = job.result = None
         job.stand(None)
+        self.rejoin_groups(job)
         leave(self, job, now, ended=False)
 
     def alive(self, worker: int) -> Worker:
@@ -391,6 +392,15 @@ class Tables:
         job.finished_at = job.result = None
         job.options = msgspec.structs.replace(unknown_tasks.since(job.options, None), expires_at=None)
         self.offer(job, now)
+        self.rejoin_groups(job)
+
+    def rejoin_groups(self, job: Job) -> None:
+        """Groups that have seen the job fail, and wait still, wait for it again [W4]."""
+        for end in self.deferred:
+            if end.after and job.id in end.members and job.id in end.failed:
+                end.failed.discard(job.id)
+                end.after += (job.id,)
+                end.reason = end.waits_for()
 
     def _settle(self, job: Job, state: State, run_at: float | None) -> None:
         """The job waits: nobody runs it, and no wish to cancel an earlier run is left over."""

@@ -60,6 +60,11 @@ class Workers(Base):
         )
 
     @atomic
+    async def published_tasks(self) -> list[str]:
+        alive = [worker for worker in self._tables.workers.values() if worker.alive]
+        return sorted({task for worker in alive for task in worker.info.tasks})
+
+    @atomic
     async def workers(self) -> list[WorkerRecord]:
         reporters = self._tables.measured.reporters
         return [

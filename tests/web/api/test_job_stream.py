@@ -11,6 +11,7 @@ import pytest
 
 from tests.web.kit import OPERATE, READ, basic, bearer, rigged, served, visiting
 from windlass import Context, Windlass
+from windlass.core.ids import MAX_POSITION
 from windlass.core.states import Kind
 from windlass.store.records import Emits
 from windlass.web.api import stream as api_stream
@@ -128,7 +129,7 @@ class Client:
         self.status = 0
         self.pieces: list[int] = []
 
-    async def follow(self, stream: JobStream, job: int) -> None:
+    async def follow(self, stream: JobStream, job: int, after: int = 0) -> None:
         async def receive() -> dict[str, Any]:
             await self.leave.wait()
             return {"type": "http.disconnect"}
@@ -145,7 +146,7 @@ class Client:
             "type": "http",
             "method": "GET",
             "path": f"/api/jobs/{job}/events",
-            "query_string": b"",
+            "query_string": b"after=%d" % after,
             "headers": [],
             PRINCIPAL: Principal("x", Role.READ),
         }
@@ -194,6 +195,40 @@ async def test_w3_one_reader_serves_many_and_a_slow_one_catches_up(app: Windlass
             assert client.ids == list(range(1, 3001))
             assert b"event: end" in client.text
         assert max(slow.pieces) < 70_000
+
+
+async def test_w3_who_begins_beyond_the_end_keeps_nobody_busy(any_app: Windlass) -> None:
+    """Others who followed the same job asked the store without a pause, as long as it emitted nothing."""
+    await any_app.amigrate()
+    async with rigged(any_app) as rig:
+        worker = await rig.worker()
+        (id,) = await rig.add("t")
+        job = await rig.run(worker, id)
+        (after,) = await rig.store.emit(worker, [Emits(job=job, after=None, n=2, events='["a", "b"]')])
+        waits = {2: asyncio.Event(), MAX_POSITION: asyncio.Event()}
+        wait_stream = rig.store.wait_stream
+
+        async def noted(job: int, after: int, timeout: float) -> Any:
+            if timeout and after in waits:
+                waits[after].set()
+            return await wait_stream(job, after, timeout)
+
+        rig.store.wait_stream = noted  # type: ignore[method-assign]
+        service = Service(any_app)
+        stream = JobStream(service.streams, Ticker(service), longest=60.0)
+        clients = [Client() for _ in range(4)]
+        following = []
+        for client, start in zip(clients, (MAX_POSITION, 0, MAX_POSITION, 1), strict=True):
+            client.read.set()
+            following.append(asyncio.create_task(client.follow(stream, id, start)))
+            async with asyncio.timeout(10):
+                await waits[2 if start < 2 else MAX_POSITION].wait()
+        await rig.store.emit(worker, [Emits(job=job, after=after, n=1, events='["c"]')])
+        await rig.finish(worker, job)
+        await asyncio.gather(*following)
+    assert [client.ids for client in clients] == [[], [1, 2, 3], [], [2, 3]]
+    assert all(b"event: end" in client.text for client in clients)
+    assert service.streams._feeds == {}
 
 
 async def test_w3_streams_of_jobs_are_bounded_and_end_with_their_readers(app: Windlass) -> None:

@@ -106,3 +106,6 @@ def test_commands_say_that_slots_are_stuck(any_desk: Desk) -> None:
     assert found["text"].endswith("; 1 job waits")
     assert "--state running" in found["advice"]
     assert "alive, slots stuck for 12 min" in any_desk.ok("workers")
+    for verb in (["queues"], ["top", "--once"]):
+        (row,) = [line for line in any_desk.ok(*verb).splitlines() if line.startswith("mail ")]
+        assert "  all of its 2 slots have run the same jobs for 12 min" in row

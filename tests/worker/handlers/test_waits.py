@@ -322,9 +322,23 @@ async def test_w2_e7_a_sender_that_lost_the_answer_sends_its_signal_again(any_ap
         await job.asignal("paid", 2, idempotency_key="evt_2")
         assert await job.aresult("10s") == [1, 2]
     assert await job.asignal("paid", 1, idempotency_key="evt_1") == "repeated"
-    for wrong in ("", "x" * 256, 7):
+    for wrong in ("", "x" * 256, 7, "\0", "\ud800"):
         with pytest.raises(InvalidOption, match="idempotency_key"):
             await job.asignal("paid", 1, idempotency_key=wrong)
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "\0", "\ud800", 7])
+async def test_w2_what_is_no_name_of_a_signal_is_refused(any_app: Windlass, name: Any) -> None:
+    @any_app.task
+    async def ask(ctx: Context) -> None:
+        await ctx.wait(name)
+
+    await any_app.amigrate()
+    job = await ask.using(max_attempts=1).aenqueue()
+    with pytest.raises(InvalidOption, match="cannot be the name of a signal"):
+        await job.asignal(name, 1)
+    await any_app.arun_until_idle()
+    assert "cannot be the name of a signal" in (await job.arecord()).errors[0].message
 
 
 async def test_w2_e7_the_key_of_a_signal_that_was_rolled_back_is_free(url: str) -> None:

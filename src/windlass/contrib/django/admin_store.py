@@ -18,7 +18,7 @@ from windlass.presentation.audit import record, steered
 from windlass.presentation.cluster_state import read_state
 from windlass.presentation.jobs import priority_name, unwrap, wrap
 from windlass.presentation.text import one_line, span
-from windlass.presentation.waiting import load_in_words, state_in_words, why_or_reason
+from windlass.presentation.waiting import state_in_words, why_or_reason
 from windlass.store.protocol import Store
 from windlass.store.records import JobFilter, JobRecord
 
@@ -108,7 +108,7 @@ def list_queues(app: Windlass) -> list[QueueRow]:
             depth = state.depth_of(name)
             oldest = "" if depth.oldest is None else span(depth.oldest)
             serving = state.view.serving.get(name, 0)
-            rows.append(QueueRow(name, depth.counts, oldest, serving, load_in_words(state.queue(name))))
+            rows.append(QueueRow(name, depth.counts, oldest, serving, state.in_words(name)))
         return rows
 
     return app._store_handle().call(ask)

@@ -6,7 +6,7 @@ import math
 import re
 from typing import Final, TypeAlias
 
-from windlass.core.durations import seconds
+from windlass.core.durations import HUGE, seconds
 
 Rate: TypeAlias = float | str
 """So many a second as a number, or a text such as "5000/h"."""
@@ -20,7 +20,7 @@ def per_second(value: Rate) -> float:
     """Read a rate as so many a second, never negative. ValueError says how to write it."""
     if isinstance(value, str):
         return _parse(value.strip())
-    if type(value) not in (int, float) or not math.isfinite(value) or value < 0:
+    if type(value) not in (int, float) or not 0 <= value < HUGE:
         raise ValueError(f"{value!r} is not a rate; {_HOW}")
     return float(value)
 
@@ -45,7 +45,10 @@ def _parse(text: str) -> float:
         raise ValueError(f"{text!r} is not a rate: {error}") from None
     if not span:
         raise ValueError(f"{text!r} is not a rate: its time is zero; {_HOW}")
-    return float(found[1]) / span
+    rate = float(found[1]) / span
+    if rate > HUGE:
+        raise ValueError(f"{text!r:.40} is not a rate: it is too high; {_HOW}")
+    return rate
 
 
 def _with_number(span: str) -> str:

@@ -186,7 +186,8 @@ BEGIN
 END $$;
 
 -- Refuses a past that nobody could read: one such job would stop every page that lists it.
--- Callers: import_rows. May call: worker. Lock: none. Times lie between the years 1970 and 2200.
+-- Callers: import_rows, import_parent. May call: worker. Lock: none. Times lie between the years 1970 and
+-- 2200.
 CREATE OR REPLACE FUNCTION windlass.check_past(
     p_key text, p_enqueued_at timestamptz, p_ended_at timestamptz, p_errors json, p_checkpoint json,
     p_steps json, p_stream json, p_waits json, p_signals json) RETURNS void
@@ -209,6 +210,11 @@ BEGIN
                      WHERE CASE WHEN json_typeof(e.item) <> 'object' THEN true
                                 WHEN EXISTS (SELECT FROM unnest(f.needed::text[]) AS n
                                               WHERE e.item ->> n IS NULL) THEN true
+                                -- As many events as it says, or one object, which a codec has sealed [W3].
+                                WHEN f.field = 'stream' AND json_typeof(e.item -> 'events') <> 'object'
+                                     AND CASE WHEN json_typeof(e.item -> 'events') <> 'array' THEN true
+                                              ELSE json_array_length(e.item -> 'events')::text
+                                                   <> e.item ->> 'n' END THEN true
                                 WHEN f.epoch THEN (e.item ->> 'at')::float8 NOT BETWEEN 0 AND 7258118400
                                 ELSE (e.item ->> 'at')::timestamptz NOT BETWEEN '1970-01-01' AND '2200-01-01'
                                   OR (e.item ->> 'until')::timestamptz NOT BETWEEN '1970-01-01'
@@ -234,6 +240,13 @@ BEGIN
     IF u.status IS NOT NULL THEN
         UPDATE windlass.imported m SET job = u.twin WHERE m.source = p_source AND m.key = p_key;
     ELSIF p_rerun IS NOT NULL THEN
+        -- It is enqueued with the outcome of its twin, which must not fail for it.
+        PERFORM windlass.check_name('task', p_rerun ->> 'task'),
+                windlass.check_name('queue', coalesce(p_rerun ->> 'queue', 'default')),
+                windlass.check_payload(p_rerun ->> 'payload'),
+                windlass.check_options(coalesce(p_rerun ->> 'options', '{}')),
+                windlass.check_new((p_rerun ->> 'priority')::smallint, (p_rerun ->> 'delay')::float8,
+                                   (p_rerun ->> 'run_at')::timestamptz, 'skip', NULL, NULL);
         UPDATE windlass.unique_key k SET rerun = p_rerun, touched = NULL WHERE k.key = p_unique;
     END IF;
     RETURN u.status;
@@ -348,6 +361,10 @@ BEGIN
               enqueued_at timestamptz, created_at timestamptz, ended_at timestamptz, state text, reason text,
               parallel int, tolerated int, finalizer boolean, final text, final_state text, rerun json,
               in_turn boolean);
+    PERFORM windlass.check_name('task', p.task), windlass.check_name('queue', p.queue),
+            windlass.check_payload(p.args::text),
+            windlass.check_past(p.key, p.enqueued_at, p.ended_at, NULL, NULL, NULL, NULL, NULL, NULL),
+            windlass.check_past(p.key, p.created_at, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
     key := p.key;
     IF NOT EXISTS (SELECT FROM windlass.epoch_mark e
                     WHERE e.place = 'windlass.epoch_mark'::regclass::oid::bigint) THEN

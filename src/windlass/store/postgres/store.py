@@ -126,6 +126,7 @@ class PostgresStore:
         self.beat: Final = self._workers.beat
         self.workers: Final = self._workers.workers
         self.published_queue: Final = self._workers.published_queue
+        self.published_tasks: Final = self._workers.published_tasks
         self.rescue: Final = self._workers.rescue
 
         self.promote: Final = self._deferred.promote

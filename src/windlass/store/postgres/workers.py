@@ -65,6 +65,11 @@ class Workers:
         found: str | None = await self._db.value("published_queue", task)
         return found
 
+    async def published_tasks(self) -> list[str]:
+        """See Store.published_tasks."""
+        found: list[str] = await self._db.value("published_tasks")
+        return found
+
     async def rescue(self, worker: int, beat: int, policy: DeathPolicy) -> Rescued | None:
         """See Store.rescue. Declaring it dead and taking its jobs back are separate transactions."""
         if not await self._db.value("declare_dead", worker, beat):

@@ -236,6 +236,9 @@ class Workers(Protocol):
         """The queue that live workers say a task of this name goes to; None where none of them knows it [E5].
         Of those who do not agree, see `core.routing.choose_published`."""
 
+    async def published_tasks(self) -> list[str]:
+        """The names of the tasks that live workers know, in order."""
+
     async def rescue(self, worker: int, beat: int, policy: DeathPolicy) -> records.Rescued | None:
         """Take the jobs of a dead worker back [C8]. The caller has watched its beat counter stand at `beat`
         for a whole lease, or knows that its process is gone; if it has moved since, or the worker is in the

@@ -217,7 +217,8 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
     state: State | None = None
     tag: str | None = None
     text: str | None = None
-    """Text that its payload, as JSON, contains; blanks beside its marks, as in `": "`, do not count."""
+    """Text that its payload, as JSON, contains, or, of a dead or retrying job, the last failure kept with it,
+    as `TYPE: MESSAGE`. Blanks beside the marks of JSON, as in `": "`, do not count."""
     error: str | None = None
     """The type of the last failure kept with it, "" for none: finds dead and retrying jobs only."""
 

@@ -81,6 +81,12 @@ def await_jobs(
     return bool(awaited), failed
 
 
+def rejoin_groups(tx: Transaction, job: int) -> None:
+    """Let groups that have seen this job fail, and wait still, wait for it again: it was brought back."""
+    for (group,) in tx.all(_SQL["rejoin"], (job,)):
+        await_jobs(tx, group, [job])
+
+
 def close_group(tx: Transaction, group: int) -> bool:
     """Let a group take no more jobs; where none of them is left, its end goes on. False: it was not open."""
     if not tx.run(_SQL["close"], (group, group)):

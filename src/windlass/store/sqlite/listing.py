@@ -343,9 +343,14 @@ def _matches(seen: Seen, where: JobFilter) -> bool:
         and where.task in (None, seen.task)
         and where.state in (None, seen.state)
         and (where.tag is None or where.tag in readable_options(seen.options).tags)
-        and (where.text is None or contains(seen.payload, where.text))
+        and (where.text is None or contains(seen.payload, where.text) or _failed_with(seen, where.text))
         and (where.error is None or where.error == last_error(seen.errors))
     )
+
+
+def _failed_with(seen: Seen, text: str) -> bool:
+    kept = failures(seen.errors) if seen.state in (State.DEAD, State.RETRYING) else ()
+    return bool(kept) and contains(f"{kept[-1].type}: {kept[-1].message}", text)
 
 
 def _newest_first(connection: apsw.Connection, where: JobFilter, before: int) -> Iterator[Found]:

@@ -86,7 +86,8 @@ def retry(tx: Transaction, jobs: Sequence[int]) -> dict[int, RetryAnswer]:
 def _retry(tx: Transaction, row: Row | None) -> RetryAnswer:
     if row is None:
         return "not_found"
-    if row.state == rows.DEAD:
+    was_dead = row.state == rows.DEAD
+    if was_dead:
         try:
             if parents.load(tx, row.id) is not None:
                 return "retried" if redrive(tx, row.id) else "unchanged"
@@ -107,6 +108,8 @@ def _retry(tx: Transaction, row: Row | None) -> RetryAnswer:
     elif row.options.after or row.options.group_end:
         deferred.forget_edges(tx, row.id)
     transitions.offer(tx, row)
+    if was_dead:
+        deferred.rejoin_groups(tx, row.id)
     return "retried"
 
 
@@ -188,6 +191,7 @@ def _reopen(tx: Transaction, parent: Parent, but: int | None = None) -> None:
     if parent.final is not None and parent.final_state is None:
         raise Finalizing.of(parent.id, parent.final)
     parents.reopen(tx, parent)
+    deferred.rejoin_groups(tx, parent.id)
     if parent.final != but and parent.final_state in (rows.DEAD, rows.CANCELLED):
         assert parent.final is not None
         _remove_dead(tx, parent.final)

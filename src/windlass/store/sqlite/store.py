@@ -159,6 +159,7 @@ class SQLiteStore:
     beat: Final = _write(workers.beat)
     rescue: Final = _write(workers.rescue)
     published_queue: Final = _read(workers.published_queue)
+    published_tasks: Final = _read(workers.published_tasks)
     workers: Final = _read(workers.workers)
 
     async def rehearse(self, worker: int, queues: Sequence[str]) -> None:

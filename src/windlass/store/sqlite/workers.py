@@ -87,6 +87,11 @@ def published_queue(connection: apsw.Connection, task: str) -> str | None:
     return choose_published(Published(queue, bool(serves), since) for queue, serves, since in rows)
 
 
+def published_tasks(connection: apsw.Connection) -> list[str]:
+    """The names of the tasks that live workers know."""
+    return [name for (name,) in fetch(connection, _SQL["published_tasks"])]
+
+
 def _vitals(text: str | None) -> Vitals | None:
     """How a worker is doing; a newer version may say it in words that this one does not know."""
     if text is None:

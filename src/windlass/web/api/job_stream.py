@@ -20,7 +20,7 @@ from windlass.web.http.principal import Principal, Role
 from windlass.web.http.problems import Invalid, Problem, problem_of
 from windlass.web.http.queries import read_query
 from windlass.web.service.checks import found_id
-from windlass.web.service.durable.streams import Feed, Piece, Streams
+from windlass.web.service.durable.streams import Piece, Streams
 from windlass.web.service.ticker import Ticker
 
 PIECE: Final = 64 * 1024
@@ -56,25 +56,27 @@ class JobStream:
                 await end(send)
                 return
             leaving = asyncio.create_task(left(receive))
-            feed = self._streams.join(job, piece.position)
+            client = _Client(principal, self._streams, job, piece.position, send)
             try:
-                await _Client(principal, self._streams, job, feed, send).run(
-                    piece, leaving, self._ticker, time.monotonic() + self._longest
-                )
+                await client.run(piece, leaving, self._ticker, time.monotonic() + self._longest)
             finally:
-                self._streams.leave(job, feed)
+                client.leave()
                 leaving.cancel()
 
 
 class _Client:
     """One that follows a job."""
 
-    def __init__(self, principal: Principal, streams: Streams, job: int, feed: Feed, send: Send) -> None:
+    def __init__(self, principal: Principal, streams: Streams, job: int, position: int, send: Send) -> None:
         self._principal = principal
         self._streams = streams
         self._job = job
-        self._feed = feed
+        self._feed = streams.join(job, position)
         self._send = send
+
+    def leave(self) -> None:
+        """Follow it no more."""
+        self._streams.leave(self._job, self._feed)
 
     async def run(self, piece: Piece, leaving: asyncio.Task[None], ticker: Ticker, until: float) -> None:
         await say(self._send, b"retry: 1000\n\n")
@@ -94,7 +96,10 @@ class _Client:
                 found = self._feed.since(position)
             try:
                 if found is None or self._feed.gone:
+                    behind = found is None
                     found = await self._streams.read(self._principal, self._job, position)
+                    if behind and not found.events and found.end is None:
+                        self._feed = self._streams.rejoin(self._job, position, self._feed)
             except WindlassError:
                 break  # the client comes again, and is told
             piece = found

@@ -2,9 +2,9 @@
 written [M3].
 
 A value with spaces stands in double quotes, with a backslash before each quote in it. Words without a name
-are looked for in the payload, where quotes that something touches are its own: `"user": "joe"` is looked for
-as it stands, `"joe"` as joe. A name that there is none of is refused: `jobs:dead` would be looked for there,
-and found nowhere.
+are looked for in the payload, and in the last failure of dead and retrying jobs. There quotes that something
+touches are its own: `"user": "joe"` is looked for as it stands, `"joe"` as joe. A name that there is none of
+is refused: `jobs:dead` would be looked for there, and found nowhere.
 """
 
 from __future__ import annotations

@@ -57,15 +57,10 @@ def queue_view(
     return QueueView.of(
         state,
         name,
-        state_text=queue_in_words(queue) or held.get(name, "") or _stuck(state, name),
+        state_text=queue_in_words(queue) or held.get(name, "") or state.stuck_in_words(name),
         load_text=load_in_words(queue),
         per_minute=per_minute.get(name),
     )
-
-
-def _stuck(state: ClusterState, name: str) -> str:
-    found = state.stuck(name)
-    return "" if found is None else found.in_words(state.at)
 
 
 def standing(state: ClusterState) -> list[str]:

@@ -8,6 +8,7 @@ import pytest
 
 from tests.stock import BOTH
 from tests.store.postgres.kit import Base, Session
+from windlass.core.states import Kind
 
 pytestmark = BOTH
 
@@ -162,3 +163,26 @@ async def test_w4_the_doctor_finds_a_circle_that_somebody_has_made(alone: Base) 
     assert await store.cancel([job]) == {job: "cancelled"}
     (found,) = [each for each in await store.diagnose() if each.name == "groups"]
     assert found.level == "ok"
+
+
+async def test_w4_a_dead_job_is_retried_while_its_end_reaches_the_group(alone: Base) -> None:
+    """The group waits for it again, though nobody could see yet that it had ceased to."""
+    lane, worker = await alone.lane(), await alone.worker()
+    group = await opened(alone.look)
+    job = await alone.look.enqueue()
+    await alone.look.run("SELECT windlass.add_to_group($1, $2)", group, [job])
+    got = await alone.claim(lane, worker)
+    await alone.finish(worker, got.jobs, Kind.DEAD)
+    follower, operator = await alone.sessions(2)
+    await follower.begin()
+    await follower.run("SELECT windlass.follow(100)")
+    await operator.begin()
+    retrying = asyncio.create_task(operator.value("SELECT windlass.retry($1)", job))
+    await alone.blocked(operator)
+    await follower.commit()
+    assert await retrying == "retried"
+    await operator.commit()
+    await alone.look.run("SELECT windlass.close_group($1)", group)
+    await settle(alone)
+    assert await alone.state(group) == "scheduled"
+    assert await alone.drain(lane, worker) == [job, group]

@@ -45,7 +45,7 @@ WRITES = ("INSERT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER")
 PRODUCES = {
     "enqueue", "enqueue_many", "enqueue_mixed", "enqueue_one", "check_call_load", "lock_keys", "pressure_of",
     "statuses_of", "note_refused", "change_pressure", "take_tokens", "give_tokens", "lease_tokens",
-    "settle_tokens", "published_queue", "send_signal", "send_signals", "signal",
+    "settle_tokens", "published_queue", "published_tasks", "send_signal", "send_signals", "signal",
     "add_to_group", "close_group",
 }  # fmt: skip
 READS = {
@@ -57,7 +57,8 @@ READS = {
     "list_watermarks", "locate", "next_waiting_lists", "now", "offered", "place_claim", "place_outcome",
     "deferred_reason", "end_reason", "records_of", "saved_of", "segment_bytes", "shown_as", "count_seqs",
     "standing_of", "read_stream",
-    "task_depths", "unfinished", "published_queue", "ended", "ends_of", "has_ended", "uncounted",
+    "task_depths", "unfinished", "published_queue", "published_tasks", "ended", "ends_of", "has_ended",
+    "uncounted",
     "moved_lanes", "lane_depths", "aside_counts", "aside_queues", "count_aside", "part_runs", "queues_stamp",
     "changes_itself", "due_schedules", "group_circles", "leads_to", "waits_since",
 }  # fmt: skip

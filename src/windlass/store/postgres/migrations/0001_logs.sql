@@ -529,6 +529,7 @@ CREATE TABLE windlass.group_job (
     PRIMARY KEY (group_end, job)
 );
 CREATE UNIQUE INDEX ON windlass.group_job (group_end, no);
+CREATE INDEX ON windlass.group_job (job) WHERE failed;
 
 -- How far the walk over groups has come that looks for ends which are gone.
 CREATE TABLE windlass.group_look (

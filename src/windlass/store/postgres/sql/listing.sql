@@ -224,8 +224,19 @@ BEGIN
     SELECT s.kind, j.id, j.enqueued_at,
            (p_queue IS NULL OR j.queue = p_queue) AND (p_task IS NULL OR j.task = p_task)
            AND (p_tag IS NULL OR coalesce((j.options -> 'tags')::jsonb ? p_tag, false))
-           AND (p_text IS NULL OR strpos(j.payload::text, p_text) > 0)
-           AND (p_pattern IS NULL OR j.payload::text ~ p_pattern)
+           AND (p_text IS NULL
+                OR strpos(j.payload::text, p_text) > 0
+                   AND (p_pattern IS NULL OR j.payload::text ~ p_pattern)
+                OR s.kind IN ('dead', 'retrying', 'parent dead') AND EXISTS (
+                       SELECT FROM (
+                           SELECT e.last ->> 'type' || ': ' || (e.last ->> 'message') AS said
+                             FROM (SELECT j.errors -> -1 AS last WHERE s.kind = 'dead') AS e
+                           UNION ALL
+                           SELECT e.type || ': ' || e.message
+                             FROM (SELECT f.* FROM windlass.failure f
+                                    WHERE s.kind <> 'dead' AND f.job = j.id ORDER BY f.at DESC LIMIT 1) AS e
+                            WHERE e.attempt > 0) AS x
+                        WHERE strpos(x.said, p_text) > 0 AND (p_pattern IS NULL OR x.said ~ p_pattern)))
            AND (p_error IS NULL
                 OR p_error = CASE WHEN s.kind = 'dead' THEN j.error ELSE coalesce((
                        SELECT CASE WHEN f.attempt > 0 THEN f.type END FROM windlass.failure f
@@ -234,34 +245,40 @@ BEGIN
            count(*) OVER (PARTITION BY s.kind) AS n
       FROM unnest(p_kinds, p_at, p_before) AS s (kind, at, before)
      CROSS JOIN LATERAL (
-           (SELECT d.id, d.enqueued_at, d.queue, d.task, d.options, d.payload, NULL::text AS error
+           (SELECT d.id, d.enqueued_at, d.queue, d.task, d.options, d.payload, NULL::text AS error,
+                   NULL::json AS errors
               FROM windlass.deferred d
              WHERE s.kind = 'scheduled' AND NOT d.retrying AND (d.enqueued_at, d.id + 0) < (s.at, s.before)
              ORDER BY d.enqueued_at DESC, d.id + 0 DESC LIMIT p_limit)
            UNION ALL
-           (SELECT d.id, d.enqueued_at, d.queue, d.task, d.options, d.payload, NULL::text AS error
+           (SELECT d.id, d.enqueued_at, d.queue, d.task, d.options, d.payload, NULL::text AS error,
+                   NULL::json AS errors
               FROM windlass.deferred d
              WHERE s.kind = 'retrying' AND d.retrying AND (d.enqueued_at, d.id + 0) < (s.at, s.before)
              ORDER BY d.enqueued_at DESC, d.id + 0 DESC LIMIT p_limit)
            UNION ALL
-           (SELECT h.id, h.enqueued_at, h.queue, h.task, h.options, h.payload, NULL FROM windlass.held h
+           (SELECT h.id, h.enqueued_at, h.queue, h.task, h.options, h.payload, NULL, NULL
+              FROM windlass.held h
              WHERE s.kind = 'held' AND (h.enqueued_at, h.id + 0) < (s.at, s.before)
              ORDER BY h.enqueued_at DESC, h.id + 0 DESC LIMIT p_limit)
            UNION ALL
            (SELECT d.id, d.enqueued_at, d.queue, d.task, d.options, d.payload,
-                   CASE WHEN p_error IS NOT NULL THEN d.error END AS error
+                   CASE WHEN p_error IS NOT NULL THEN d.error END,
+                   CASE WHEN p_text IS NOT NULL THEN d.errors END
               FROM windlass.dead d
              WHERE s.kind = 'dead' AND p_queue IS NULL AND (d.enqueued_at, d.id + 0) < (s.at, s.before)
              ORDER BY d.enqueued_at DESC, d.id + 0 DESC LIMIT p_limit)
            UNION ALL
            (SELECT d.id, d.enqueued_at, d.queue, d.task, d.options, d.payload,
-                   CASE WHEN p_error IS NOT NULL THEN d.error END AS error
+                   CASE WHEN p_error IS NOT NULL THEN d.error END,
+                   CASE WHEN p_text IS NOT NULL THEN d.errors END
               FROM windlass.dead d
              WHERE s.kind = 'dead' AND d.queue >= p_queue
                AND (d.queue, d.enqueued_at, d.id + 0) < (p_queue, s.at, s.before)
              ORDER BY d.queue DESC, d.enqueued_at DESC, d.id + 0 DESC LIMIT p_limit)
            UNION ALL
-           (SELECT p.id, p.enqueued_at, p.queue, p.task, p.options, p.payload, NULL FROM windlass.parent p
+           (SELECT p.id, p.enqueued_at, p.queue, p.task, p.options, p.payload, NULL, NULL
+              FROM windlass.parent p
              WHERE s.kind LIKE 'parent %' AND p.state = substr(s.kind, 8)
                AND (p.enqueued_at, p.id + 0) < (s.at, s.before)
              ORDER BY p.enqueued_at DESC, p.id + 0 DESC LIMIT p_limit)) AS j) AS looked

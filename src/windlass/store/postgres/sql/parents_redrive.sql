@@ -96,6 +96,7 @@ BEGIN
         DELETE FROM windlass.part t WHERE t.parent = p.id AND t.index = -1;
         UPDATE windlass.parent x SET final = NULL, final_state = NULL WHERE x.id = p.id;
     END IF;
+    PERFORM windlass.rejoin_groups(p.id);
     DELETE FROM windlass.cancel_request q WHERE q.job = p.id;
     DELETE FROM windlass.ended_otherwise o WHERE o.job = p.id;
     UPDATE windlass.parent x

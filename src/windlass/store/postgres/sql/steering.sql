@@ -88,6 +88,7 @@ BEGIN
                 RETURN 'unchanged';
             END IF;
         END IF;
+        PERFORM windlass.rejoin_groups(d.id);
         DELETE FROM windlass.dead x WHERE x.id = d.id;
         DELETE FROM windlass.ended_otherwise o WHERE o.job = d.id;
         DELETE FROM windlass.cancel_request q WHERE q.job = d.id;  -- one that came too late for its last run
@@ -123,8 +124,8 @@ BEGIN
 END $$;
 
 -- retry for many jobs at once: those it offered again. It takes only simple cases: dead, scheduled and
--- retrying jobs that are no part, do not replace another job and have no gate to pass. The rest is left to
--- retry.
+-- retrying jobs that are no part, do not replace another job and have no gate to pass, and dead ones that no
+-- group waits for. The rest is left to retry.
 -- Callers: the store. May call: worker. Lock: the rows it moves, without waiting, so that two who do this
 -- never wait for each other; those of offer.
 -- Each lane gets its jobs in one go, in the order given, with all its numbers drawn before the first row
@@ -151,6 +152,9 @@ BEGIN
                     WHERE d.id = ANY (v_plain) AND d.options ->> 'unique_key' IS NULL
                       AND (NOT windlass.may_be_gated(d.task, d.options::text, v_limited)
                            OR windlass.next_gate(d.id, d.queue, d.task, d.options) IS NULL)
+                      AND NOT EXISTS (SELECT FROM windlass.group_job g
+                                       WHERE g.job = d.id AND g.failed OFFSET 0)
+                      AND NOT EXISTS (SELECT FROM windlass.after_edge e WHERE e.on_job = d.id OFFSET 0)
                       FOR UPDATE SKIP LOCKED);
     WITH gone AS (DELETE FROM windlass.dead d WHERE d.id = ANY (v_ids) RETURNING d.*)
     SELECT array_agg(ROW (gone.*)::windlass.dead) INTO v_dead FROM gone;

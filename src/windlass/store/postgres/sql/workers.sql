@@ -58,6 +58,15 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET j
      LIMIT 1
 $$;
 
+-- The names of the tasks that live workers know, for the question which one a misspelt name means [E5].
+-- Callers: the store. May call: producer, reader. Lock: none.
+CREATE OR REPLACE FUNCTION windlass.published_tasks() RETURNS text[]
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+    SELECT coalesce(array_agg(DISTINCT t.name COLLATE "C"), '{}')
+      FROM windlass.worker_life l JOIN windlass.worker w USING (id), jsonb_object_keys(w.tasks) AS t (name)
+     WHERE l.alive
+$$;
+
 -- Counts one heartbeat and returns the jobs of this worker that should be cancelled [C4] [O5].
 -- Callers: the store. May call: worker. Lock: the life row, FOR NO KEY UPDATE if no claim or flush has it,
 -- else FOR SHARE; the beat row. With the life row to itself, and a snapshot younger than that, no claim of

@@ -346,6 +346,7 @@ CREATE TABLE windlass_group_job (
     PRIMARY KEY (group_end, no),
     UNIQUE (group_end, job)
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX windlass_group_job_failed ON windlass_group_job (job) WHERE failed;
 
 -- How far the walk over groups has come that looks for ends which are gone.
 CREATE TABLE windlass_group_look (

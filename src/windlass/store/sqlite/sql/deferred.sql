@@ -27,6 +27,11 @@ SELECT job, run_at FROM windlass_after WHERE awaited = ? ORDER BY job LIMIT ?;
 UPDATE windlass_group_job SET failed = 1
 WHERE job = ?1 AND group_end IN (SELECT value FROM json_each(?2));
 
+-- :rejoin  those that wait still and have seen this job fail
+UPDATE windlass_group_job SET failed = 0
+WHERE job = ? AND failed AND EXISTS (SELECT 1 FROM windlass_after a WHERE a.job = group_end)
+RETURNING group_end;
+
 -- :arrived
 DELETE FROM windlass_after WHERE awaited = ? AND job IN (SELECT value FROM json_each(?));
 

@@ -1,4 +1,5 @@
--- Workers. Called by workers: `alive`, `published` and `elsewhere` also by readers, the rest under the write lock.
+-- Workers. Called by workers: `alive`, `published`, `published_tasks` and `elsewhere` also by
+-- readers, the rest under the write lock.
 
 -- :known
 SELECT 1 FROM windlass_worker WHERE id = ?;
@@ -15,6 +16,9 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?);
 -- :published  what live workers say of a task
 SELECT t.value, t.value IN (SELECT q.value FROM json_each(w.queues) q), w.started_at
 FROM windlass_worker w, json_each(w.tasks) t WHERE w.alive AND t.key = ?;
+
+-- :published_tasks
+SELECT DISTINCT t.key FROM windlass_worker w, json_each(w.tasks) t WHERE w.alive ORDER BY t.key;
 
 -- :named  another live worker that was given this id [K13]
 SELECT id FROM windlass_worker WHERE alive AND name = ? AND id <> ? ORDER BY started_at DESC LIMIT 1;

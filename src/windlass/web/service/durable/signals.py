@@ -13,7 +13,7 @@ from windlass.errors import JobNotFound
 from windlass.handles import signal_links
 from windlass.handles.signal_links import Link
 from windlass.presentation import audit
-from windlass.presentation.signals import WaitShape, wait_shape
+from windlass.presentation.signals import WaitShape, shape_of, wait_shape
 from windlass.store.records import Once
 from windlass.web.http.principal import Principal, Role
 from windlass.web.http.problems import Invalid
@@ -80,8 +80,7 @@ class Signals(Actions):
         so that the wait goes on; the handler's own type decides in the end."""
         principal.require(Role.OPERATE)
         for wait in await self._store.ask(lambda store: store.waits(1, job=job, signal=name)):
-            shape = None if wait.shape is None else msgspec.json.decode(wait.shape)
-            if (wrong := misfit(shape, value)) is not None:
+            if (wrong := misfit(shape_of(wait), value)) is not None:
                 raise Invalid(f"the value does not fit what the job waits for: {wrong}", "value")
         answer = await self._app.job(job).asignal(name, value, idempotency_key=key)
         await self._audit.done(principal, audit.signalled(job, name, answer))

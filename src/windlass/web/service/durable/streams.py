@@ -119,8 +119,21 @@ class Streams:
         """Follow a job from now on; `leave` ends that."""
         feed = self._feeds.get(job)
         if feed is None or feed.gone or feed.end is not None:
-            feed = self._feeds[job] = Feed(self._store, job, position)
+            feed = self._begin(job, position)
         feed.readers += 1
+        return feed
+
+    def rejoin(self, job: int, position: int, feed: Feed) -> Feed:
+        """Follow a job from the end of its stream, which the feed is ahead of: its first reader asked for
+        what there is not yet, or a crash of the server has taken events away."""
+        self.leave(job, feed)
+        other = self._feeds.get(job)
+        if other is None or other.since(position) is None:
+            self._begin(job, position)
+        return self.join(job, position)
+
+    def _begin(self, job: int, position: int) -> Feed:
+        feed = self._feeds[job] = Feed(self._store, job, position)
         return feed
 
     def leave(self, job: int, feed: Feed) -> None:

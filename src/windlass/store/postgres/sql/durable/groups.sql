@@ -87,6 +87,27 @@ BEGIN
     END LOOP;
 END $$;
 
+-- Lets groups that have seen a job fail, and wait still, wait for it again: it is being brought back.
+-- Callers: retry, reopen_parent. May call: worker. Lock: the rows of the groups' ends FOR KEY SHARE until the
+-- transaction ends, as in add_to_group; whoever serves an edge to one of them just now is waited for.
+CREATE OR REPLACE FUNCTION windlass.rejoin_groups(p_job bigint) RETURNS void
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+DECLARE
+    v_groups bigint[];
+BEGIN
+    v_groups := ARRAY(SELECT g.group_end FROM windlass.group_job g WHERE g.job = p_job AND g.failed
+                      UNION SELECT e.job FROM windlass.after_edge e WHERE e.on_job = p_job);
+    IF v_groups <> '{}' THEN
+        v_groups := ARRAY(SELECT d.id FROM windlass.deferred d
+                           WHERE d.id = ANY (v_groups) AND NOT isfinite(d.run_at) FOR KEY SHARE);
+        WITH again AS (
+            UPDATE windlass.group_job g SET failed = false
+             WHERE g.group_end = ANY (v_groups) AND g.job = p_job AND g.failed RETURNING g.group_end)
+        INSERT INTO windlass.after_edge (job, on_job) SELECT a.group_end, p_job FROM again a
+        ON CONFLICT DO NOTHING;
+    END IF;
+END $$;
+
 -- Lets a group take no more jobs, and its end go on where none of them is left. False: it was not open.
 -- Callers: the store. May call: worker, producer. Lock: the row of the group's end, until the transaction
 -- ends; transactions that add to it are waited for.
