@@ -210,6 +210,8 @@ def _faults(found: dict[str, Any]) -> Iterator[str]:
             continue
         yield f"### {title}: the ledger"
         yield ""
+        yield f"What had to come back was waited for: {found['plan']['recovery']:g} s."
+        yield ""
         heads = (HEADS.get(key, key.removesuffix("_s").replace("_", " ")) for key in keys)
         yield f"| | {' | '.join(heads)} |"
         yield "|---|" + "---:|" * len(keys)
