@@ -129,7 +129,7 @@ SMOKE: Final = Plan(
     own_backlogs=(),
     crowds=(2,),
     own_crowds=(),
-    crowd=0.5,
+    crowd=3,
     crowd_rounds=1,
     patience=600,
 )

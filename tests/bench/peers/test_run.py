@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import psutil
 import pytest
 from click.testing import CliRunner
 
@@ -16,7 +17,7 @@ from bench import __main__ as command
 from bench import options
 from bench.peers import ledger, program
 from bench.peers.plan import FULL, PLANS, QUICK
-from bench.peers.scenarios import drain, idle
+from bench.peers.scenarios import drain, idle, killed
 from bench.peers.scenarios.catalog import scenarios
 from bench.peers.subjects import HERE, SUBJECTS, Subject
 from bench.servers import Servers, started
@@ -42,6 +43,17 @@ def test_threads_that_begin_at_once_share_one_ledger(tmp_path: Path) -> None:
     environment = {"PYTHONPATH": str(KIT), "BENCH_LEDGER": str(tmp_path)}
     subprocess.run([sys.executable, "-c", text], env=environment, check=True)
     assert sorted(ledger.records(tmp_path)["number"].tolist()) == list(range(200))
+
+
+def test_a_host_is_killed_with_those_that_left_its_group() -> None:
+    code = "import os, time\nif os.fork() == 0: os.setpgrp()\nprint(os.getpid(), flush=True)\ntime.sleep(600)"
+    words = [sys.executable, "-c", code]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
+        assert process.stdout is not None
+        pids = {int(process.stdout.readline()) for _ in range(2)}
+        child = psutil.Process((pids - {process.pid}).pop())
+        killed.kill([psutil.Process(process.pid), child])
+        assert not child.is_running() or child.status() == psutil.STATUS_ZOMBIE
 
 
 def test_every_peer_pins_every_version() -> None:
