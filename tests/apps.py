@@ -59,5 +59,5 @@ def endless(app: Windlass) -> tuple[Task[[], None], asyncio.Event]:
 def clocked() -> Iterator[tuple[Windlass, Clock]]:
     """An app in memory whose time stands still."""
     clock = Clock(1_700_000_000)
-    with Windlass(store=SQLiteStore(":memory:", clock=clock)) as app:
+    with Windlass(store=SQLiteStore(":memory:", clock=clock, books=False)) as app:
         yield app, clock

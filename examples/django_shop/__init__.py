@@ -13,5 +13,8 @@
     curl localhost:8000/orders/1/                                                  # {"receipt": "sent", …}
 
 `tasks.py` is what a worker runs, `views.py` where order and job are made, and `settings.py` what it takes to
-have it: one entry in INSTALLED_APPS and one in TASKS.
+have it: one entry in INSTALLED_APPS and one in TASKS. `tests.py` tries it all, jobs included, without a
+worker:
+
+    python -m examples.django_shop.manage test examples.django_shop
 """

@@ -11,4 +11,8 @@ and closes it all.
     curl -X POST localhost:8000/orders -H 'Content-Type: application/json' -d '{"email": "ada@example.org", "cents": 1999}'
     curl localhost:8000/jobs/JOB                        # the id that the first answered with
     open http://localhost:8000/windlass/
+
+`test_shop.py` tries it, jobs included, without a worker, in a database to try things in:
+
+    pytest examples/fastapi_shop
 """  # noqa: E501 - a command that can be copied

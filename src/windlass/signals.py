@@ -78,7 +78,8 @@ class Retry(Signal):
 
     Policy: `Retry(attempts, base, cap, jitter)` waits base, 2·base, 4·base, … up to cap, each ± jitter (a
     share of 1) [O2]. `factor=4` waits four times as long each time, `factor=1` always as long, and `base=0`
-    tries again at once. `Retry(waits=["1m", "4m", "16m"])` says each wait itself; the last one repeats.
+    tries again at once. `Retry(waits=["1m", "4m", "16m"])` says each wait itself: four attempts, or as many
+    as `attempts` says, with the last wait repeated. Without both there are five.
 
     Raised: `Retry(after="10s")` waits exactly that; a bare `Retry()` waits as the task's policy says. The
     attempt counts as failed either way.
@@ -91,7 +92,7 @@ class Retry(Signal):
 
     def __init__(  # noqa: PLR0913 - what a policy may say
         self,
-        attempts: int = DEFAULT_ATTEMPTS,
+        attempts: int | None = None,
         *,
         base: Duration = 5.0,
         cap: Duration = 1800.0,
@@ -102,6 +103,9 @@ class Retry(Signal):
         on: ErrorKind | Iterable[ErrorKind] | None = None,
         never: ErrorKind | Iterable[ErrorKind] | None = None,
     ) -> None:
+        given = _waits(waits)
+        if attempts is None:
+            attempts = min(len(given) + 1, MAX_ATTEMPTS) if given else DEFAULT_ATTEMPTS
         if type(attempts) is not int or not 1 <= attempts <= MAX_ATTEMPTS:
             raise ConfigurationError(
                 f"Retry({attempts!r}): attempts must be a whole number from 1 to {MAX_ATTEMPTS}; "
@@ -113,11 +117,13 @@ class Retry(Signal):
             raise ConfigurationError(
                 f"Retry(factor={factor!r}): by this number each wait is longer, from 1 to {MAX_FACTOR}"
             )
-        if after is not None and not (on is never is waits is None):
+        plain = (base, cap, factor) == (5.0, 1800.0, 2.0)
+        if after is not None and not (on is never is waits is None and plain):
             raise ConfigurationError(
-                "Retry(after=…) is raised, on=, never= and waits= belong to a task's policy; leave one out"
+                "Retry(after=…) is raised; on=, never=, base=, factor=, cap= and waits= belong to a task's "
+                "policy; leave one out"
             )
-        if waits is not None and (base, cap, factor) != (5.0, 1800.0, 2.0):
+        if waits is not None and not plain:
             raise ConfigurationError(
                 "Retry(waits=…) says each wait itself; leave out base=, cap= and factor="
             )
@@ -126,7 +132,7 @@ class Retry(Signal):
         if twice := [kind_name(kind) for kind in self.rules.on if kind in self.rules.never]:
             raise ConfigurationError(f"Retry(on=…, never=…): {', '.join(twice)} is in both; leave it in one")
         self.backoff: Final = Backoff(
-            _span("Retry(base", base), _span("Retry(cap", cap), jitter, factor, _waits(waits)
+            _span("Retry(base", base), _span("Retry(cap", cap), jitter, factor, given
         )
         self.after: Final = None if after is None else min(_span("Retry(after", after), MAX_DELAY)
         waits = f"in {self.after:g} s" if self.after is not None else "later"

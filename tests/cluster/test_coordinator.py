@@ -13,6 +13,7 @@ from windlass.core.retry import DeathPolicy
 from windlass.core.rollup import Sample
 from windlass.errors import StoreUnavailable
 from windlass.store.records import NewJob, Options, Report, WorkerInfo
+from windlass.worker.engine import waiting
 
 
 @asynccontextmanager
@@ -242,3 +243,31 @@ async def test_k3_a_chore_that_fails_in_a_way_nobody_foresaw_does_not_end_the_te
         await until(lambda: "recovered after 3 failures" in caplog.text)
     assert caplog.text.count("failed unexpectedly") == 1
     assert "Traceback" in caplog.text
+
+
+@pytest.mark.parametrize("call", ["promote", "lead", "workers"])
+async def test_k3_who_leaves_waits_for_the_answer_to_a_call(
+    line: Line, call: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[K3] A statement that is broken off is an error in the server's log."""
+    monkeypatch.setattr(waiting, "ANSWER_TIME", 60.0)
+    sent, answer = asyncio.Event(), asyncio.Event()
+    answers: list[object] = []
+
+    async def held(*_: object) -> None:
+        sent.set()
+        await answer.wait()
+
+    async def came(found: object) -> None:
+        answers.append(found)
+
+    await line.open()
+    line.before[call], line.after[call] = held, came
+    one = Coordinator(line.as_store, 1, policy=DeathPolicy(), sweep=0.05, term=30.0)
+    running = asyncio.create_task(one.run())
+    await sent.wait()
+    running.cancel()
+    await asyncio.sleep(0)
+    answer.set()
+    await asyncio.gather(running, return_exceptions=True)
+    assert answers

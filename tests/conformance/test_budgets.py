@@ -183,6 +183,17 @@ async def test_what_was_not_used_comes_back(rig: Rig) -> None:
     assert (await grants(rig, key="a"), await grants(rig)) == (3, 3)
 
 
+async def test_what_was_taken_before_the_rate_was_lowered_stays_taken(rig: Rig) -> None:
+    """[F1] What has grown since by the old rate was granted to others."""
+    await declare(rig, burst=10, rate=10.0)
+    assert await taken(rig, 10)
+    await rig.clock.advance(30)
+    assert await taken(rig, 10)
+    await rig.store.set_budget("b", {"rate": 0.001})
+    await rig.store.give_back("b", 10, "", 30.0)
+    assert not await taken(rig, 2)
+
+
 async def test_a_drained_budget_is_empty_for_a_while(rig: Rig) -> None:
     """[F1] An upstream said that it is enough; after the pause it starts from nothing."""
     await declare(rig, burst=10, rate=1.0)

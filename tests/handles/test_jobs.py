@@ -58,6 +58,12 @@ def test_a_limit_that_is_none_is_refused(app: Windlass, limit: Any) -> None:
         app.jobs(limit=limit)
 
 
+@pytest.mark.parametrize("name", ["text", "tag", "error"])
+def test_a_text_that_is_none_is_refused(app: Windlass, name: str) -> None:
+    with pytest.raises(InvalidOption, match=f"{name}: 5 holds what no job can hold; use text"):
+        app.jobs(**{name: 5})  # type: ignore[arg-type]
+
+
 def test_a_handle_knows_its_task_and_a_record_all_of_the_job(any_app: Windlass) -> None:
     @any_app.task(name="pair")
     def pair(n: int) -> tuple[int, int]:

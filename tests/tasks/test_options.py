@@ -164,11 +164,39 @@ def test_a_mistake_in_a_tasks_declaration_shows_at_once(app: Windlass) -> None:
         ({"waits": ["1m"], "cap": "1h"}, "leave out base=, cap= and factor="),
         ({"waits": ["1m"], "factor": 3}, "leave out base=, cap= and factor="),
         ({"waits": ["1m"], "after": "1m"}, "belong to a task's policy"),
+        ({"factor": 4, "after": "1m"}, "belong to a task's policy"),
+        ({"base": "1s", "after": "1m"}, "belong to a task's policy"),
     ],
 )
 def test_o2_a_policy_that_makes_no_sense_is_refused(given: dict[str, Any], told: str) -> None:
     with pytest.raises(ConfigurationError, match=re.escape(told)):
         Retry(**given)
+
+
+@pytest.mark.parametrize(
+    ("policy", "attempts"),
+    [
+        (Retry(), 5),
+        (Retry(factor=4), 5),
+        (Retry(waits=["1m", "4m", "16m"]), 4),
+        (Retry(waits=[1] * 7), 8),
+        (Retry(waits=[1] * 2000), 1000),
+        (Retry(2, waits=["1m", "4m", "16m"]), 2),
+    ],
+)
+def test_o2_each_wait_that_is_named_is_waited(policy: Retry, attempts: int) -> None:
+    """Where nothing else is said: of seven waits the last three were never used."""
+    assert policy.attempts == attempts
+
+
+def test_p12_where_nothing_can_fail_nothing_runs_for_it(app: Windlass) -> None:
+    undo = app.named("undo").using(otherwise="run_only")
+    for empty in (undo, undo.using(after=[])):
+        with pytest.raises(InvalidOption, match="comes after others"):
+            empty.enqueue()
+        with pytest.raises(InvalidOption, match=r"item 0: .*comes after others"):
+            empty.enqueue_many([()])
+    assert undo.using(after=[app.enqueue("first")]).enqueue().receipt == "scheduled"
 
 
 @pytest.mark.parametrize(

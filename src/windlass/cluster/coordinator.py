@@ -26,6 +26,7 @@ from windlass.core.retry import DeathPolicy
 from windlass.errors import SchemaMissing, StoreError, TermLost
 from windlass.running.outages import OutageLog
 from windlass.store.protocol import Store
+from windlass.worker.engine.waiting import answered
 from windlass.worker.reports.recorder import Recorder
 
 logger: Final = logging.getLogger("windlass.cluster")
@@ -141,7 +142,7 @@ class Coordinator:
         while True:
             asked = time.monotonic()
             try:
-                term = await self._store.lead(self._candidate, self._length)
+                term = await answered(self._store.lead(self._candidate, self._length))
             except (StoreError, SchemaMissing) as error:
                 logger.debug("cannot ask for a term: %s", error)
             except Exception as error:  # noqa: BLE001 - the chores go on while the term lasts
@@ -200,7 +201,7 @@ class Coordinator:
 
     async def _do(self, name: str, chore: Callable[[], Awaitable[object]]) -> None:
         try:
-            await chore()
+            await answered(chore())
         except TermLost:
             self._step_down()
         except (StoreError, SchemaMissing) as error:

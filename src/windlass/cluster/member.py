@@ -25,7 +25,7 @@ from windlass.settings import Settings
 from windlass.store.protocol import Store
 from windlass.store.records import STEERED, ClusterView, WakeUp
 from windlass.worker.engine.assignment import Assignment, assignment_for
-from windlass.worker.engine.waiting import cancelled_from_outside
+from windlass.worker.engine.waiting import answered, cancelled_from_outside
 from windlass.worker.reports.gauges import Whose
 from windlass.worker.reports.machine import Machine
 from windlass.worker.reports.recorder import recorder_for
@@ -229,7 +229,7 @@ class Member:
             began = time.monotonic()
             try:
                 async with asyncio.timeout(self._lease / 3):
-                    beat = await self._store.beat(worker)
+                    beat = await answered(self._store.beat(worker))
             except WorkerLost:
                 self._lose(worker, identity)
             except (StoreError, TimeoutError) as error:
@@ -296,7 +296,7 @@ class Member:
             before = self._view
             try:
                 async with asyncio.timeout(self._lease / 3):
-                    self._view = await self._store.cluster_view(list(self._identities))
+                    self._view = await answered(self._store.cluster_view(list(self._identities)))
             except (StoreError, TimeoutError) as error:
                 trusted = False
                 self._unanswered += 1

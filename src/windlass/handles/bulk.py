@@ -168,8 +168,9 @@ def job_filter(
         wanted = None if state is None else State(state)
     except ValueError:
         raise InvalidOption(f"state: {state!r} is not one of {', '.join(State)}") from None
-    for name, given in (("tag", tag), ("text", text), ("error", error)):
-        if given is not None and not storable(given):
+    texts: dict[str, object] = {"tag": tag, "text": text, "error": error}
+    for name, given in texts.items():
+        if given is not None and not (isinstance(given, str) and storable(given)):
             raise InvalidOption(f"{name}: {given!r} holds what no job can hold; use text without NUL bytes")
     return JobFilter(
         queue=None if queue is None else check_name("queue", queue),

@@ -42,6 +42,10 @@ R_co = TypeVar("R_co", covariant=True)
 A = TypeVar("A", bound=str)
 SignalAnswer: TypeAlias = Literal["delivered", "kept", "repeated"]
 _LONG: Final = 3600.0
+WAITS_FOR_COMMIT: Final = (
+    "a job that waits for a commit has no id yet; enqueue what comes after it once that is done, in a "
+    "function passed to transaction.on_commit"
+)
 _ENDED: Final = frozenset({State.SUCCEEDED, State.DEAD, State.CANCELLED})
 
 

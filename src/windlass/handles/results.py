@@ -15,7 +15,7 @@ import msgspec
 
 from windlass.errors import InvalidArguments
 from windlass.handles.group import Group
-from windlass.handles.job import Job
+from windlass.handles.job import WAITS_FOR_COMMIT, Job
 from windlass.store.records import GroupResults, NewJob
 
 R = TypeVar("R")
@@ -85,6 +85,8 @@ def _id(job: Job[Any], caller: str) -> int:
         raise InvalidArguments(
             f"{caller}: {job!r} is not a job; pass what enqueue returned, or app.job(id) where you have an id"
         )
+    if job.receipt == "on_commit":
+        raise InvalidArguments(f"{caller}: {WAITS_FOR_COMMIT}")
     return job.id
 
 

@@ -19,6 +19,7 @@ from windlass.core.names import check_name, meant_or_known
 from windlass.core.states import Priority
 from windlass.core.texts import storable
 from windlass.errors import InvalidName, InvalidOption
+from windlass.handles.job import WAITS_FOR_COMMIT
 from windlass.store.fields import MAX_KEY, Field, JobOptions, OnConflict, Unit
 from windlass.store.records import JOB_OPTIONS, NewJob, Options
 
@@ -26,6 +27,7 @@ MAX_HEADER: Final = 4096
 LAST_RUN_AT: Final = 7_258_118_400.0  # the year 2200
 S = TypeVar("S", bound=Sized)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+NOTHING_TO_FAIL: Final = "otherwise='run_only' is for a job that comes after others; name some in after=[…]"
 
 
 class Template(msgspec.Struct, frozen=True, kw_only=True):
@@ -153,6 +155,9 @@ def _checked(name: str, value: Any, most: int) -> str:
 def _ids(field: Field, value: Any) -> tuple[int, ...]:
     if isinstance(value, str | bytes) or not isinstance(value, Iterable):
         raise InvalidOption(f"{field.name}: {value!r} is not a list of jobs; write {field.name}=[job]")
+    value = list(value)
+    if any(getattr(each, "receipt", None) == "on_commit" for each in value):
+        raise InvalidOption(f"{field.name}: {WAITS_FOR_COMMIT}")
     ids: tuple[Any, ...] = tuple(dict.fromkeys(getattr(each, "id", each) for each in value))
     for id in ids:
         if type(id) is not int or id < 1:

@@ -58,7 +58,7 @@ from windlass.store.records import JobRecord, Need, NewJob, Receipt
 from windlass.tasks.functions import Elsewhere, check_function, check_options, name_of
 from windlass.tasks.gaps import EVERY, Gaps, Reconciled
 from windlass.tasks.limits import FlowOptions, Limits
-from windlass.tasks.options import Template
+from windlass.tasks.options import NOTHING_TO_FAIL, Template
 from windlass.tasks.payload import Call, Signature, encode_call, encode_call_around
 
 if TYPE_CHECKING:
@@ -243,6 +243,8 @@ class Task(Generic[P, R]):
     def _called(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], place: int | None = None) -> NewJob:
         """The job of one call. Where it is handed results of others, it comes after them [W4]."""
         if not handed_in(args, kwargs):
+            if self._template.options.otherwise == "run_only" and not self._template.options.after:
+                raise InvalidOption(f"task {self.name}: {NOTHING_TO_FAIL}")
             return self._job(self._encode(args, kwargs), place)
         if self._template.delay is not None or self._template.run_at is not None:
             raise InvalidOption(

@@ -14,6 +14,7 @@ if __name__ == "__main__":
 
 from threading import Thread
 
+import pytest
 from asgiref.sync import async_to_sync, sync_to_async
 from django.db import connection, transaction
 from django.test import TestCase, TransactionTestCase
@@ -21,9 +22,10 @@ from django.test import TestCase, TransactionTestCase
 from examples.django_shop.models import Order
 from examples.django_shop.tasks import count_orders, send_receipt
 from tests.contrib.django import kit
-from windlass import Job
+from windlass import Job, result_of
 from windlass.contrib.django import get_app
 from windlass.contrib.django.api import signals
+from windlass.errors import InvalidArguments, InvalidOption
 from windlass.testing import assert_enqueued
 
 
@@ -190,19 +192,39 @@ class OwnTasks(TransactionTestCase):
         except RuntimeError:
             assert (await get_app().jobs(task="shop.note").acount()).jobs == 0
 
+    def test_a_group_is_written_at_once(self) -> None:
+        with transaction.atomic(), get_app().open_group("notes") as group:
+            first = group.enqueue(note, "hello")
+            assert (group.id > 0, first.id > 0, sum(group.counts().values())) == (True, True, 1)
+        assert get_app().run_until_idle().succeeded == 2
+        assert group.result() == {"succeeded": 1}
+
+    def test_what_waits_for_a_commit_cannot_be_come_after(self) -> None:
+        with transaction.atomic():
+            first = note.enqueue("hello")
+            if first.receipt != "on_commit":
+                note.using(after=[first]).enqueue("after")
+            else:
+                with pytest.raises(InvalidOption, match=r"waits for a commit.*on_commit"):
+                    note.using(after=[first]).enqueue("after")
+                with pytest.raises(InvalidArguments, match=r"waits for a commit.*on_commit"):
+                    note.enqueue(result_of(first))
+
     def tearDown(self) -> None:
         get_app().close()
 
 
 class Leaving(TransactionTestCase):
-    """Jobs go with the rows of their test."""
+    """Jobs, their keys and what was set go with the rows of their test."""
 
     def found_none_and_leave_one(self) -> None:
         assert get_app().jobs().count().jobs == 0
+        assert not any(queue.paused for queue in get_app().queues())
         kit.add.enqueue(1)
-        note.using(delay="1h").enqueue("later")
+        assert note.using(idempotency_key="once", delay="1h").enqueue("later").receipt == "scheduled"
         assert get_app().jobs().count().jobs == 2
         get_app().run_until_idle()
+        get_app().queue("default").pause()
 
     def test_one(self) -> None:
         self.found_none_and_leave_one()

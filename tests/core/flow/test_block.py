@@ -210,6 +210,17 @@ def test_f1_what_was_leased_before_a_drain_is_not_given_back() -> None:
     assert drained.give_back(block, NOW + 0.02, 0.02).tokens < 1
 
 
+def test_f1_what_was_taken_before_the_rate_was_lowered_is_not_given_back() -> None:
+    """[F1] What grew meanwhile has filled its place, and was taken."""
+    taken = Bucket.full(60, 10, NOW).take(10, NOW)
+    assert taken is not None
+    again = taken.take(10, NOW + 0.3)
+    assert again is not None
+    slower = again.changed(0, 1, NOW + 0.3)
+    assert slower.give_back(10, NOW + 0.3, 0.3).available(NOW + 0.3) == 0
+    assert again.changed(60, 10, NOW + 0.3).give_back(1, NOW + 0.301, 0.001).available(NOW + 0.301) > 0
+
+
 def test_f1_a_block_is_wished_for_by_who_calls_often() -> None:
     """[F1] Twice as many as before at most, and what is used in half the time that it lasts."""
     block = Block()

@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from windlass.worker.engine.waiting import Signal
+from windlass.worker.engine import waiting
+from windlass.worker.engine.waiting import Signal, answered
 
 
 async def test_what_ends_by_itself_gives_its_result() -> None:
@@ -61,3 +62,57 @@ async def test_a_cancellation_and_a_timeout_of_others_pass_through() -> None:
 
     with pytest.raises(TimeoutError, match="theirs"):
         await signal.unless_set(late())
+
+
+async def test_who_leaves_waits_for_the_answer_to_a_call() -> None:
+    """A statement that is broken off is an error in the server's log."""
+    sent, answer = asyncio.Event(), asyncio.Event()
+    done: list[str] = []
+
+    async def call() -> None:
+        sent.set()
+        await answer.wait()
+        done.append("answered")
+
+    asking = asyncio.create_task(answered(call()))
+    await sent.wait()
+    asking.cancel()
+    await asyncio.sleep(0)
+    assert not asking.done()
+    answer.set()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    assert done == ["answered"]
+
+
+@pytest.mark.parametrize("again", [False, True])
+async def test_who_leaves_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch, *, again: bool) -> None:
+    """Nothing is left behind: after its time, or told again, the call is broken off."""
+    monkeypatch.setattr(waiting, "ANSWER_TIME", 3600 if again else 0.01)
+    sent = asyncio.Event()
+    ends: list[str] = []
+
+    async def call() -> None:
+        sent.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ends.append("broken off")
+
+    asking = asyncio.create_task(answered(call()))
+    await sent.wait()
+    asking.cancel()
+    if again:
+        await asyncio.sleep(0)
+        asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    assert ends == ["broken off"]
+
+
+async def test_what_a_call_raises_is_raised() -> None:
+    async def call() -> None:
+        raise KeyError("k")
+
+    with pytest.raises(KeyError):
+        await answered(call())

@@ -19,17 +19,20 @@ from typing import Any, Final
 import msgspec
 from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
+from django.db import connections
 
 from windlass.app import Windlass
 from windlass.contrib.django.api import InvalidTask, task_backends
-from windlass.contrib.django.place import OWN, Place, place_of
+from windlass.contrib.django.place import OWN, Place, in_tests, place_of
 from windlass.contrib.django.producing import DjangoProducer
 from windlass.contrib.django.running import failure_hook, runner
 from windlass.contrib.django.task import WindlassTask, job_name
 from windlass.contrib.django.threads import DjangoThread
 from windlass.core.names import check_name
 from windlass.errors import WindlassError
+from windlass.running.producer import Producer
 from windlass.signals import Retry
+from windlass.store.factory import is_in_memory
 from windlass.tasks.task import TaskOptions
 
 BACKEND: Final = "DJANGO_WINDLASS_BACKEND"
@@ -37,8 +40,23 @@ BACKEND: Final = "DJANGO_WINDLASS_BACKEND"
 ADDRESS: Final = "windlass.contrib.django.app:worker_app()"
 """What `windlass worker` is given to load."""
 
+
+class DjangoApp(Windlass):
+    """The app of a backend. Whoever took it before tests began, or ended, is led where TASKS says now."""
+
+    alias = ""
+    """Its backend."""
+
+    @property
+    def _producer(self) -> Producer:
+        place = _places.get(self.alias)
+        if place is None or place.of_tests is not in_tests():
+            app_and_place(self.alias)
+        return super()._producer
+
+
 _making: Final = threading.RLock()
-_apps: Final[dict[str, Windlass]] = {}
+_apps: Final[dict[str, DjangoApp]] = {}
 _places: Final[dict[str, Place]] = {}
 _tasks: Final[dict[str, dict[str, Any]]] = {}
 
@@ -126,6 +144,31 @@ def reread(app: Windlass) -> None:
         vars(app).pop(cached, None)
 
 
+def start_over(alias: str) -> None:
+    """Empty the store of a test, if anybody has used it: of its jobs and of what outlives these, such as
+    idempotency keys and paused queues."""
+    app, place = app_and_place(alias)
+    if app._built is None:
+        return
+    schema = app.settings.schema
+    if place.joins is not None and not _is_shared(place.joins, schema):
+        app.close()
+        with connections[place.joins].cursor() as cursor:
+            cursor.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE")
+        app.migrate()
+    elif not is_in_memory(place.url):
+        app.jobs().delete()
+    with _making:
+        _places.pop(alias)  # whoever asks next finds a store in memory that is new
+
+
+def _is_shared(alias: str, schema: str) -> bool:
+    """Tell whether tables of Django's may be in this schema, too."""
+    with connections[alias].cursor() as cursor:
+        cursor.execute("SELECT %s = ANY (current_schemas(false))", [schema])
+        return bool(cursor.fetchone()[0])
+
+
 def windlass_backend(alias: str) -> Any:
     """The backend of this alias. Raises ImproperlyConfigured where it is not Windlass's."""
     backend = task_backends[alias]
@@ -145,7 +188,8 @@ def _settle(alias: str, place: Place) -> None:
     settings = {name: value for name, value in backend.options.items() if name not in OWN}
     app = _apps.get(alias)
     if app is None:
-        app = _apps[alias] = Windlass(codec=backend.options.get("codec"))
+        app = _apps[alias] = DjangoApp(codec=backend.options.get("codec"))
+        app.alias = alias
         app._caller_thread = DjangoThread()
         app._make_producer = functools.partial(DjangoProducer, place=functools.partial(_place_in_use, alias))
         app.on_failure(failure_hook(app, alias, functools.partial(known_task, alias)))

@@ -14,9 +14,9 @@ committed: nobody runs a job for an order that was rolled back, or that cannot b
 process that dies between the commit and the enqueue: that job is lost. With on_commit=False it is the other
 way round.
 
-In tests nobody may write to a real store. Django gives its databases other names then, and an alias that is
-PostgreSQL follows; what else is named, also by the environment, becomes a store in memory, or the one that
-`test_database` in OPTIONS names.
+In tests nobody may write to a real store. Django makes databases of other names then, and an alias that is
+PostgreSQL follows; what else is named, also by the environment or by an alias for which no database was made,
+becomes a store in memory, or the one that `test_database` in OPTIONS names.
 """
 
 from __future__ import annotations
@@ -40,6 +40,9 @@ OWN: Final = ("database", "test_database", "on_commit", "max_attempts", "timeout
 FILE: Final = "windlass.db"
 
 
+_real: Final[dict[str, Any]] = {}
+
+
 class Place(msgspec.Struct, frozen=True):
     """Where jobs live: `url`, or inside the transactions of the Django connection `joins`, if the store is
     PostgreSQL. `awaits` is the alias whose commit comes first otherwise. `of_tests` says that no setting of
@@ -54,6 +57,17 @@ class Place(msgspec.Struct, frozen=True):
 def in_tests() -> bool:
     """Tell whether Django's test environment is set up: the outbox is there then, and only then."""
     return hasattr(mail, "outbox")
+
+
+def note_real_databases() -> None:
+    """Note the names of the databases before a test runner makes others."""
+    _real.update({alias: each.get("NAME") for alias, each in connections.settings.items()})
+
+
+def _is_real(alias: str, settings: Mapping[str, Any]) -> bool:
+    """Tell whether this is the database that DATABASES named at first, and not as one for tests."""
+    name = settings["NAME"]
+    return alias in _real and name == _real[alias] != (settings.get("TEST") or {}).get("NAME")
 
 
 def place_of(options: Mapping[str, Any]) -> Place:
@@ -72,10 +86,12 @@ def place_of(options: Mapping[str, Any]) -> Place:
     _check_alias("database", database)
     connection = connections[database]
     settings, awaits = connection.settings_dict, _awaited(options, database)
-    if connection.vendor == "postgresql":
-        return Place(postgres_url(settings), joins=database, awaits=awaits, of_tests=testing)
     if connection.vendor == "sqlite":
         return Place(aside or beside(settings["NAME"]), awaits=awaits, of_tests=testing)
+    if connection.vendor == "postgresql":
+        if aside is not None and _is_real(database, settings):
+            return Place(aside, awaits=awaits, of_tests=True)
+        return Place(postgres_url(settings), joins=database, awaits=awaits, of_tests=testing)
     raise ImproperlyConfigured(
         f"TASKS: database {database!r} is {connection.vendor}, which Windlass has no store for; set OPTIONS "
         '["database"] to a URL: sqlite:////var/lib/shop/jobs.db or postgresql://…'

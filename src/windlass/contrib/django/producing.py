@@ -1,8 +1,9 @@
 """How the jobs of an app's own tasks (`@get_app().task`) leave a Django project: in the transaction that the
 caller is in, or after it, as those of Django's tasks do [E1]. `place` says which.
 
-A job that waits for a commit has no id yet: its handle has the id 0 and the receipt "on_commit". Jobs of a
-group and signals have an answer to give, so they join a transaction on PostgreSQL and wait for none.
+A job that waits for a commit has no id yet: its handle has the id 0 and the receipt "on_commit". Groups,
+their jobs and signals are written at once: they have an answer to give, and a group takes its jobs in
+transactions of its own.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class DjangoProducer(Producer):
         self, jobs: Sequence[NewJob], connection: Any = None, *, group: int | None = None
     ) -> list[Receipt]:
         """Add jobs, all or none, from any thread: in its transaction, or once that has committed."""
-        if connection is not None or group is not None:
+        if connection is not None or group is not None or _is_group(jobs):
             return super().send(jobs, connection, group=group)
         joins, awaits = self._transactions()
         if awaits is not None:
@@ -45,7 +46,8 @@ class DjangoProducer(Producer):
     ) -> list[Receipt]:
         """Add jobs, all or none, from any loop. The transaction is that of the thread in which Django runs
         the ORM of async code; a worker's loop has none."""
-        if connection is not None or group is not None or self.store_handle.on_a_workers_loop:
+        at_once = connection is not None or group is not None or _is_group(jobs)
+        if at_once or self.store_handle.on_a_workers_loop:
             return await super().asend(jobs, connection, group=group)
         if await sync_to_async(self._transactions)() == (None, None):
             return await super().asend(jobs)
@@ -60,6 +62,10 @@ class DjangoProducer(Producer):
         if place.joins is not None and self._on_postgres:
             return _begun(place.joins), None
         return None, _begun(place.awaits)
+
+
+def _is_group(jobs: Sequence[NewJob]) -> bool:
+    return any(job.options.group_end for job in jobs)
 
 
 def _begun(alias: str | None) -> str | None:

@@ -282,10 +282,16 @@ class Bucket(msgspec.Struct, frozen=True):
 
     def changed(self, rate: float, burst: float, now: float) -> Bucket:
         """The bucket with another rate and size; what it has grown so far counts by the old ones, and a debt
-        is forgiven. The blocks that are out and what it holds are no more than the old burst: a smaller one
-        is taken off that, and it grows again when they are used up."""
+        is forgiven. What was taken before its rate was lowered is not given back: by the new rate, too little
+        would count as grown since. The blocks that are out and what it holds are no more than the old burst:
+        a smaller one is taken off that, and it grows again when they are used up."""
         ready = self.refilled(now)
         tokens, at = max(0.0, min(ready.tokens, burst)), ready.at
         if now < ready.leased_until:
             tokens, at = ready.tokens - max(0.0, self.burst - burst), max(at, ready.leased_until)
-        return msgspec.structs.replace(ready, rate=rate, burst=burst, tokens=min(tokens, burst), at=at)
+        tokens, paused_until = min(tokens, burst), ready.paused_until
+        if rate < self.rate:
+            paused_until = max(paused_until, now)
+        return msgspec.structs.replace(
+            ready, rate=rate, burst=burst, tokens=tokens, at=at, paused_until=paused_until
+        )

@@ -10,7 +10,7 @@ import msgspec
 
 from windlass.core.read_errors import READ_ERRORS
 from windlass.core.retry import DeathPolicy
-from windlass.errors import StoreForbidden
+from windlass.errors import StoreForbidden, WorkerLost
 from windlass.store.postgres.connections.database import Database
 from windlass.store.postgres.flow.limits import Limits
 from windlass.store.postgres.outcomes import Outcomes
@@ -51,7 +51,10 @@ class Workers:
 
     async def beat(self, worker: int) -> Beat:
         """See Store.beat."""
-        return Beat(frozenset(await self._db.value("beat", worker)))
+        cancelled = await self._db.value("beat", worker)
+        if cancelled is None:
+            raise WorkerLost(f"worker {worker} is not alive: it was retired or rescued, or never registered")
+        return Beat(frozenset(cancelled))
 
     async def workers(self) -> list[WorkerRecord]:
         """See Store.workers."""

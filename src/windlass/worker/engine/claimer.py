@@ -76,6 +76,9 @@ class Claimer:
     ) -> None:
         self.closed = False
         """Whether nothing more is claimed, and what comes in goes back."""
+        self.heard: Final = asyncio.Event()
+        """No claim is under way."""
+        self.heard.set()
         self.crowd = 1
         self._store = store
         self._worker = worker
@@ -114,12 +117,15 @@ class Claimer:
         try:
             limit = 1 if self._quarantine.closed else self._capacity.limit(wants)
             crowds = self._capacity.crowds(wants)
+            self.heard.clear()
             claims = await self._store.claim(
                 self._worker, wants, limit, self._feedback.needs, crowds, self._abilities
             )
         except BaseException:
             self._unanswered.lost()
             raise
+        finally:
+            self.heard.set()
         self._record.claimed(claims, wants)
         found = self.take(claims)
         if found:

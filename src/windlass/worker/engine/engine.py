@@ -29,7 +29,7 @@ from windlass.worker.engine.assignment import Assignment
 from windlass.worker.engine.given_id import GivenId
 from windlass.worker.engine.run import Why
 from windlass.worker.engine.shift import Shift
-from windlass.worker.engine.waiting import RECONNECT, first
+from windlass.worker.engine.waiting import ANSWER_TIME, RECONNECT, first
 from windlass.worker.handlers.runner import Runner
 from windlass.worker.processes.board import Board
 from windlass.worker.reports.gauges import Whose
@@ -242,6 +242,8 @@ class Engine:
         broken = False
         try:
             await first(claiming, writing, self._lost.wait(), self._stopping.wait())
+            shift.claimer.closed = True
+            await self._hear(shift, claiming)
             claiming.cancel()
             await asyncio.wait({claiming})
             if self._lost.is_set() or _lost(claiming) or _lost(writing):
@@ -260,6 +262,12 @@ class Engine:
             self._shift = None
             self._host.ended(worker)
         return not broken
+
+    async def _hear(self, shift: Shift, claiming: asyncio.Task[None]) -> None:
+        """Wait a moment for the answer to a claim that is under way: see `answered`."""
+        if not claiming.done() and not shift.claimer.heard.is_set():
+            late, hurry = asyncio.sleep(ANSWER_TIME), self._stopping_now.wait()
+            await first(claiming, shift.claimer.heard.wait(), late, hurry, self._lost.wait())
 
     async def _send_feedback(self, shift: Shift) -> None:
         while True:

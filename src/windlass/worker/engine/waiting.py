@@ -1,5 +1,5 @@
 """Waiting: for the first of several things without leaving the others behind, for something unless it is cut
-short, for a store that cannot be reached, and for the end of one's own task."""
+short, for the answer to a call, for a store that cannot be reached, and for the end of one's own task."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Coroutine, Iterable
+from collections.abc import Awaitable, Coroutine, Iterable
 from typing import Any, Final, TypeVar
 
 from windlass.core.retry import Backoff
@@ -17,6 +17,9 @@ from windlass.store.protocol import Store
 logger: Final = logging.getLogger("windlass.worker")
 RECONNECT: Final = Backoff(0.2, 10.0, jitter=0.5)
 """Between tries to reach the store."""
+
+ANSWER_TIME: Final = 1.0
+"""Seconds that whoever is told to leave waits for the answer to a call."""
 
 T = TypeVar("T")
 
@@ -52,6 +55,21 @@ class Signal(asyncio.Event):
             if not scope.expired():
                 raise
             return None
+
+
+async def answered(call: Awaitable[T]) -> T:
+    """Await a call of the store. Who is cancelled meanwhile leaves once it is answered, or after a second:
+    a statement that is broken off is an error in the server's log, and nobody knows what it has done."""
+    asking = asyncio.ensure_future(call)
+    try:
+        return await asyncio.shield(asking)
+    except asyncio.CancelledError:
+        try:
+            await asyncio.wait({asking}, timeout=ANSWER_TIME)
+        finally:
+            asking.cancel()
+            await asyncio.gather(asking, return_exceptions=True)
+        raise
 
 
 async def sleep_until(moment: float) -> None:

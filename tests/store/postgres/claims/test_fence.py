@@ -208,3 +208,12 @@ async def test_held_waits_for_a_claim_under_way(base: Base) -> None:
     await claimer.commit()
     (claim,) = await asking
     assert [held.id for held in claim.jobs] == [job]
+
+
+async def test_a_heartbeat_of_a_worker_that_has_retired_is_no_error(base: Base) -> None:
+    """[C5] Its host sends it until it hears of that. The store raises WorkerLost; the server logs nothing."""
+    worker, store = await base.worker(), await base.store()
+    await store.retire(worker)
+    assert await base.look.value("SELECT windlass.beat($1)", worker) is None
+    with pytest.raises(WorkerLost):
+        await store.beat(worker)

@@ -31,6 +31,8 @@ ONE = [
     ("'t'", "max_attempts => 0", "WL005"), ("'t'", "max_attempts => 1001", "WL005"),
     ("'t'", "run_at => '1969-12-31'", "WL005"), ("'t'", "run_at => 'infinity'", "WL005"),
     ("'t'", "delay => '-1 s'", "WL005"), ("'t'", "delay => '101 years'", "WL005"),
+    ("'t'", "otherwise => 'run_only'", "WL005"),
+    ("'t'", "after => '{}', otherwise => 'run_only'", "WL005"),
     ("'t'", "timeout => '0 s'", "WL005"), ("'t'", "on_conflict => 'merge'", "WL005"),
     ("'t'", "trace => ''", "WL005"), ("'t'", "trace => repeat('é', 256)", "WL005"),
     ("'t'", "fair_key => ''", "WL005"), ("'t'", "ordering_key => repeat('x', 256)", "WL005"),

@@ -3,10 +3,13 @@ aside, and nobody else does [F1] [F7] [S2]."""
 
 import json
 
+from tests.stock import BOTH
 from tests.store.postgres.kit import Base, Session
 from tests.store.postgres.limits.test_flow_waits import _lane, budget, claim, half_open, needs_of, tasks
 
 __all__ = ["_lane"]
+
+pytestmark = BOTH
 
 LONG = 600_000
 """Milliseconds that a claim waits for a bucket, where it must not wait at all."""

@@ -1,18 +1,22 @@
 """The log of the server: a worker that starts, works and stops leaves no error in it. Whoever watches a
 database takes each for a fault."""
 
+import asyncio
 import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from tests.postgres import Server
 from tests.postgres_install import Version
-from windlass import Windlass
+from windlass import State, Windlass
+from windlass.worker.engine import engine
 
+VERSIONS = [18, pytest.param("stock", marks=pytest.mark.stock)]
 APP = """
 from windlass import Context, Retry, Windlass
 
@@ -39,7 +43,7 @@ async def tick() -> None:
 """
 
 
-@pytest.mark.parametrize("version", [18, pytest.param("stock", marks=pytest.mark.stock)])
+@pytest.mark.parametrize("version", VERSIONS)
 def test_a_worker_leaves_no_error_in_it(tmp_path: Path, version: Version) -> None:
     """Jobs wait already when the worker starts, so that each of its first calls finds something."""
     (tmp_path / "small_app.py").write_text(APP)
@@ -65,5 +69,46 @@ def test_a_worker_leaves_no_error_in_it(tmp_path: Path, version: Version) -> Non
                 finally:
                     worker.kill()
                     worker.wait(30)
+        said = server.log_path.read_text(errors="replace").splitlines()
+    assert [line for line in said if "ERROR:" in line or "FATAL:" in line] == []
+
+
+TURNS = 100
+"""Of the loop: a worker that was told to stop has begun to, and a task that was cancelled has ended."""
+CLAIMS = """
+SELECT count(*) FROM pg_stat_get_activity(NULL) WHERE wait_event_type = 'Lock' AND query LIKE '%.claim(%'
+"""
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_a_worker_that_stops_leaves_no_error_in_it(
+    version: Version, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A claim, a promotion and a heartbeat were broken off where they were under way. What a claim that is
+    answered then brings goes back at once."""
+    monkeypatch.setattr(engine, "ANSWER_TIME", 60.0)
+    with Server(version, fsync=False) as server:
+        url = server.dsn(server.create_database())
+        await Windlass(url).amigrate()
+        holder = await psycopg.AsyncConnection.connect(url)
+        async with Windlass(url) as app, holder:
+
+            @app.task(name="t")
+            async def t() -> None:
+                pass
+
+            async with app.worker(["default"]) as worker:
+                await (await t.aenqueue()).aresult("60s")
+                await holder.execute("SELECT FROM windlass.worker_life FOR UPDATE")
+                job = await t.aenqueue()
+                while (await (await holder.execute(CLAIMS)).fetchone()) == (0,):
+                    await holder.execute("SELECT pg_stat_clear_snapshot()")
+                claims = next(task for task in asyncio.all_tasks() if task.get_name() == "windlass claims")
+                worker.stop()
+                for _ in range(TURNS):
+                    await asyncio.sleep(0)
+                assert not claims.done(), "it was broken off"
+                await holder.commit()
+            assert await job.astatus() == State.READY
         said = server.log_path.read_text(errors="replace").splitlines()
     assert [line for line in said if "ERROR:" in line or "FATAL:" in line] == []

@@ -4,8 +4,8 @@
 
 -- Raises WL013 where the server was promoted, restored or has recovered from a crash and the store was not
 -- adopted since: numbers might be given out twice [S3].
--- Callers: ensure_lane, take_ahead, hand_back, rotation_begin, lead, register, worker_fence, worker_alone.
--- May call: worker. Lock: none.
+-- Callers: ensure_lane, take_ahead, hand_back, rotation_begin, lead, register, beat, worker_fence,
+-- worker_alone. May call: worker. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.check_epoch() RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN

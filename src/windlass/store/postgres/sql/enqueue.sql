@@ -7,9 +7,9 @@
 -- Callers: users. May call: worker, producer. Lock: those of enqueue_many or enqueue_one. Returns the
 -- job's id. A transaction that is to be prepared must not notify: SET LOCAL windlass.notify = off before it
 -- (see wake). after: ids of jobs that must have succeeded first; otherwise: dead, cancel or run, where one
--- ends in another way [P12]. ordering_key: one job of it at a time, in order [F6]; concurrency_key: no more
--- than key_limit of it at a time [F3]. expires: it ends as cancelled where nobody has begun it after this
--- time [E8]. needs: abilities of which a worker must have all to run it [K14].
+-- ends in another way, or run_only: only where one does [P12]. ordering_key: one job of it at a time, in
+-- order [F6]; concurrency_key: no more than key_limit of it at a time [F3]. expires: it ends as cancelled
+-- where nobody has begun it after this time [E8]. needs: abilities of which a worker must have all [K14].
 --   SELECT windlass.enqueue('mail.send', '{"to": "a@b.c"}', queue => 'mail', delay => '5 minutes');
 CREATE OR REPLACE FUNCTION windlass.enqueue(
     task text, args json DEFAULT '{}', queue text DEFAULT 'default', priority text DEFAULT 'normal',
@@ -35,6 +35,9 @@ BEGIN
         RAISE EXCEPTION 'delay must be positive, and at most 100 years' USING ERRCODE = 'WL005';
     ELSIF on_conflict IS NULL OR on_conflict NOT IN ('skip', 'replace', 'reject') THEN
         RAISE EXCEPTION 'on_conflict must be skip, replace or reject' USING ERRCODE = 'WL005';
+    ELSIF otherwise = 'run_only' AND coalesce(after, '{}') = '{}' THEN
+        RAISE EXCEPTION 'otherwise run_only is for a job that comes after others' USING ERRCODE = 'WL005',
+            HINT = 'Name some in after.';
     END IF;
     v_options := nullif(json_strip_nulls(json_build_object(
         'max_attempts', max_attempts, 'timeout', date_part('epoch', timeout), 'unique_key', unique_key,

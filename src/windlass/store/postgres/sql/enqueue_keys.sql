@@ -121,8 +121,8 @@ END $$;
 -- ==== Checks ====
 
 -- Refuses a malformed task or queue name [E4].
--- Callers: change, enqueue_many, enqueue_aside, enqueue_mixed, enqueue_one, import_rows, declare_lane,
--- check_settings, throttle. May call: worker. Lock: none.
+-- Callers: change, enqueue_many, enqueue_aside, enqueue_mixed, enqueue_one, import_rows, import_key,
+-- import_parent, declare_lane, check_settings, throttle. May call: worker. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.check_name(p_what text, p_name text) RETURNS void
 LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
@@ -133,8 +133,8 @@ BEGIN
 END $$;
 
 -- Refuses a payload that is too large or holds a NUL [E4].
--- Callers: change, enqueue_many, enqueue_mixed, enqueue_one, import_rows. May call: worker. Lock: none. An
--- escaped backslash may stand before u0000, so only an odd number of them makes it a NUL.
+-- Callers: change, enqueue_many, enqueue_mixed, enqueue_one, import_rows, import_key, import_parent. May
+-- call: worker. Lock: none. An escaped backslash may stand before u0000: an odd number makes it a NUL.
 CREATE OR REPLACE FUNCTION windlass.check_payload(p_payload text) RETURNS void
 LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
@@ -151,11 +151,11 @@ BEGIN
 END $$;
 
 -- Refuses options that no worker could read [E4]: every claim with such a job would fail [fault 17].
--- Callers: change, enqueue_many, enqueue_mixed, enqueue_one, import_rows, import_parent. May call: worker.
--- Lock: none. Returns them normalized: JSON text may repeat a key, write 5 as 5e0, or name abilities in any
--- order. Options that only the store may set (unknown_since, part, expires_at) are dropped. The rules here
--- are those of internal options; setting_rules.py puts the others in place of the comment when the functions
--- are loaded.
+-- Callers: change, enqueue_many, enqueue_mixed, enqueue_one, import_rows, import_key, import_parent. May
+-- call: worker. Lock: none. Returns them normalized: JSON text may repeat a key, write 5 as 5e0, or name
+-- abilities in any order. Options that only the store may set (unknown_since, part, expires_at) are dropped.
+-- The rules here are those of internal options; setting_rules.py puts the others in place of the comment when
+-- the functions are loaded.
 CREATE OR REPLACE FUNCTION windlass.check_options(p_options text) RETURNS text
 LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
@@ -188,7 +188,7 @@ BEGIN
 END $$;
 
 -- Refuses a new job whose priority, times, keys or on_conflict are malformed [E4].
--- Callers: change, enqueue_one, enqueue_mixed, import_rows. May call: worker. Lock: none.
+-- Callers: change, enqueue_one, enqueue_mixed, import_rows, import_key. May call: worker. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.check_new(
     p_priority smallint, p_delay float8, p_run_at timestamptz, p_on_conflict text, p_idempotency_key text,
     p_unique_key text)

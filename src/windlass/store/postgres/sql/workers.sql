@@ -59,7 +59,7 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET j
 $$;
 
 -- The names of the tasks that live workers know, for the question which one a misspelt name means [E5].
--- Callers: the store. May call: producer, reader. Lock: none.
+-- Callers: the store. May call: worker, producer, reader. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.published_tasks() RETURNS text[]
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
     SELECT coalesce(array_agg(DISTINCT t.name COLLATE "C"), '{}')
@@ -67,7 +67,8 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET j
      WHERE l.alive
 $$;
 
--- Counts one heartbeat and returns the jobs of this worker that should be cancelled [C4] [O5].
+-- Counts one heartbeat and returns the jobs of this worker that should be cancelled [C4] [O5]; NULL where the
+-- worker is not alive: it may just have retired, which is no error.
 -- Callers: the store. May call: worker. Lock: the life row, FOR NO KEY UPDATE if no claim or flush has it,
 -- else FOR SHARE; the beat row. With the life row to itself, and a snapshot younger than that, no claim of
 -- the worker is under way. Only then may its floor rise: over claims that are finished, never over one whose
@@ -90,7 +91,13 @@ BEGIN
                    AND x.id >= (SELECT b.floor FROM windlass.worker_beat b WHERE b.id = p_worker)
                  ORDER BY x.id LIMIT 500) AS c;
     ELSIF NOT FOUND THEN
-        PERFORM windlass.worker_fence(p_worker);
+        PERFORM FROM windlass.worker_life w JOIN windlass.epoch_mark e ON e.epoch = w.epoch
+            AND e.place = 'windlass.epoch_mark'::regclass::oid::bigint
+          WHERE w.id = p_worker AND w.alive FOR SHARE OF w;
+        IF NOT FOUND THEN
+            PERFORM windlass.check_epoch();
+            RETURN NULL;
+        END IF;
     END IF;
     UPDATE windlass.worker_beat SET beat = beat + 1, at = windlass.now(), floor = greatest(floor, v_floor)
      WHERE id = p_worker;
@@ -104,7 +111,7 @@ END $$;
 
 -- Proves that a worker is alive in this epoch [S3] and keeps it so until the transaction ends [C5].
 -- Callers: claim_take, claim_recheck, break_runs, finish, split, checkpoint, save_steps, wait_for_signals,
--- emit, spend_tokens, beat. May call: worker. Lock: the life row FOR SHARE, with p_long FOR KEY SHARE: for a
+-- emit, spend_tokens. May call: worker. Lock: the life row FOR SHARE, with p_long FOR KEY SHARE: for a
 -- handler's own transaction, which must keep the worker alive without blocking its flushes (see worker_alone;
 -- what ends a worker takes FOR UPDATE) [S2]. At a higher isolation level the lock fails if the row has
 -- changed, so no stale snapshot passes.

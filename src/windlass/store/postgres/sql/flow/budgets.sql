@@ -65,11 +65,13 @@ LANGUAGE plpgsql AS $$
 DECLARE
     b       windlass.budget;
     v_now   float8;
+    v_rate  float8;
     v_burst float8;
 BEGIN
     PERFORM FROM windlass.bucket k WHERE k.budget = p_name ORDER BY k.key FOR UPDATE;
     SELECT * INTO b FROM windlass.budget x WHERE x.name = p_name;
     v_now := windlass.unix_time(p_now);
+    v_rate := (jsonb_populate_record(b, p_changes)).rate;
     v_burst := (jsonb_populate_record(b, p_changes)).burst;
     -- While blocks are out, a smaller burst counts with them, and nothing is accrued.
     UPDATE windlass.bucket k SET (tokens, at, paused_until, leased_until, drains, used, used_until) =
@@ -77,7 +79,9 @@ BEGIN
                               WHEN p_changes ?| '{rate,burst}' THEN greatest(0, r.tokens)
                               ELSE r.tokens END, v_burst),
                    CASE WHEN v_now < r.leased_until THEN greatest(r.at, r.leased_until) ELSE r.at END,
-                   r.paused_until, r.leased_until, r.drains,
+                   -- What was taken before is not given back: by a lower rate, too little counts as grown.
+                   CASE WHEN v_rate < b.rate THEN greatest(r.paused_until, v_now) ELSE r.paused_until END,
+                   r.leased_until, r.drains,
                    -- Another period, or another zone, counts anew.
                    CASE WHEN (n.cap_per, n.cap_zone) = (b.cap_per, b.cap_zone) THEN r.used ELSE 0 END,
                    CASE WHEN (n.cap_per, n.cap_zone) = (b.cap_per, b.cap_zone) THEN r.used_until ELSE 0 END
