@@ -46,7 +46,7 @@ def test_threads_that_begin_at_once_share_one_ledger(tmp_path: Path) -> None:
 
 
 def test_a_host_is_killed_with_those_that_left_its_group() -> None:
-    code = "import os, time\nif os.fork() == 0: os.setpgrp()\nos.write(1, b'%d\\n' % os.getpid())\ntime.sleep(60)"
+    code = "import os, time; os.fork() or os.setpgrp(); os.write(1, b'%d\\n' % os.getpid()); time.sleep(60)"
     words = [sys.executable, "-c", code]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
         assert process.stdout is not None
