@@ -77,6 +77,7 @@ def missing() -> str:
         left_out.STOCK: stock,
         left_out.CLOCK: left_out.faketime(),
         left_out.POOLER: left_out.pgbouncer(),
+        left_out.FREEZER: left_out.freezer(1) or left_out.freezer(2),
     }
     left = [str(each) for each, found in lacking.items() if found is None]
     for each in left:

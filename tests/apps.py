@@ -57,7 +57,7 @@ def endless(app: Windlass) -> tuple[Task[[], None], asyncio.Event]:
 
 @contextmanager
 def clocked() -> Iterator[tuple[Windlass, Clock]]:
-    """An app in memory whose time stands still."""
+    """An app in memory whose time stands still, so that tokens that are booked would never come."""
     clock = Clock(1_700_000_000)
     with Windlass(store=SQLiteStore(":memory:", clock=clock, books=False)) as app:
         yield app, clock

@@ -8,6 +8,7 @@ since no wheel brings it; the tests that ask for it are left out then, and the r
 import functools
 import os
 import secrets
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -26,6 +27,10 @@ from tests.postgres_install import STOCK, find_stock
 # that replaces a module within a second forbids it for itself.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+# A shell that starts the run in the background has it ignore Ctrl-C, and so would every process of a test.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # SQLite waits for the disk at every commit, which takes longer than most tests and shows nothing: no test
 # cuts the power. That it asks for the wait is what tests/store/sqlite looks at.

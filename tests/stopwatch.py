@@ -6,7 +6,10 @@ stopwatch leaves that time out, up to nine tenths of all: on a quiet machine a b
 and on the busiest one a hang still ends as a failure.
 """
 
+import asyncio
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
@@ -29,6 +32,28 @@ class Stopwatch:
     def lost(self) -> float:
         """Return the other ones: what a bound on the clock of another process may be exceeded by."""
         return time.monotonic() - self._began - self.seconds()
+
+
+@asynccontextmanager
+async def within(seconds: float) -> AsyncIterator[None]:
+    """End a block with a TimeoutError once a stopwatch shows more than this."""
+    watch, loop = Stopwatch(), asyncio.get_running_loop()
+    timer: asyncio.TimerHandle | None = None
+
+    def look() -> None:
+        nonlocal timer
+        left = seconds - watch.seconds()
+        if left > 0.0:
+            timer = loop.call_later(left, look)
+        else:
+            limit.reschedule(loop.time())
+
+    async with asyncio.timeout(None) as limit:
+        timer = loop.call_later(seconds, look)
+        try:
+            yield
+        finally:
+            timer.cancel()
 
 
 def waited() -> float:

@@ -1,5 +1,6 @@
 """A stopwatch leaves out the time in which processes waited for a CPU, and not all of it."""
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -9,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests import stopwatch
-from tests.stopwatch import LEAST, Stopwatch
+from tests.stopwatch import LEAST, Stopwatch, within
 
 counted = pytest.mark.skipif(not stopwatch.PRESSURE.exists(), reason="this kernel does not count it")
 
@@ -55,3 +56,20 @@ def test_where_the_kernel_does_not_count_all_of_it_does(monkeypatch: pytest.Monk
     while time.monotonic() - between < 0.05:
         pass
     assert 0.05 <= watch.seconds() <= time.monotonic() - before
+
+
+async def test_a_block_is_ended_by_the_stopwatch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where every second so far was one of waiting, a tenth counts."""
+    monkeypatch.setattr(stopwatch, "waited", time.monotonic)
+    before = time.monotonic()
+    with pytest.raises(TimeoutError):
+        async with within(0.05):
+            await asyncio.Event().wait()
+    assert time.monotonic() - before >= 0.05 / LEAST
+
+
+async def test_a_block_that_is_over_in_time_passes() -> None:
+    async with within(60.0):
+        await asyncio.sleep(0)

@@ -26,6 +26,7 @@ ALLOWED_HOSTS = ["localhost", "127.0.0.1", "testserver"]
 DATABASES = {"default": database(os.environ.get("SHOP_DATABASE_URL", "sqlite:///shop.db"))}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 USE_TZ = True
+TIME_ZONE = "UTC"
 ROOT_URLCONF = "examples.django_shop.urls"
 STATIC_URL = "static/"
 MIDDLEWARE = [

@@ -18,6 +18,7 @@ from tests.browser import chromium
 from tests.browser.filling import Filled, fill
 from tests.browser.shop import PART
 from tests.browser.stage import LOOK, PATIENCE, Stage, staged
+from tests.stopwatch import within
 from windlass.core.states import State
 
 ROOT: Final = Path(__file__).resolve().parent.parent.parent
@@ -62,7 +63,7 @@ async def scene(stage: Stage) -> Filled:
     stage.go_on("customers.ndjson", 500)
     for id in dead:
         await stage.reached(id, State.DEAD)
-    async with asyncio.timeout(PATIENCE):
+    async with within(PATIENCE):
         while not all(worker.vitals and worker.vitals.slots for worker in await stage.store.workers()):  # noqa: ASYNC110
             await asyncio.sleep(LOOK)
     return filled

@@ -6,7 +6,6 @@ import asyncio
 import os
 import signal
 import sys
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ import httpx
 
 from tests.browser.shop import QUEUES, Shop
 from tests.postgres import free_port
+from tests.stopwatch import Stopwatch, within
 from windlass.core.states import State
 from windlass.handles.job import Job
 from windlass.store.protocol import Store
@@ -41,13 +41,13 @@ class Stage:
 
     async def reached(self, id: int, *states: State) -> None:
         """Wait until a job is in one of these states."""
-        async with asyncio.timeout(PATIENCE):
+        async with within(PATIENCE):
             while (job := await self.store.job(id)) is None or job.state not in states:  # noqa: ASYNC110
                 await asyncio.sleep(LOOK)
 
     async def split(self, id: int) -> None:
         """Wait until a job has become a parent."""
-        async with asyncio.timeout(PATIENCE):
+        async with within(PATIENCE):
             while await self.store.parent(id) is None:  # noqa: ASYNC110
                 await asyncio.sleep(LOOK)
 
@@ -96,9 +96,9 @@ async def mission(url: str) -> AsyncIterator[str]:
 
 async def answering(address: str) -> None:
     """Wait until the server does."""
-    until = time.monotonic() + PATIENCE
+    watch = Stopwatch()
     async with httpx.AsyncClient() as client:
-        while time.monotonic() < until:
+        while watch.seconds() < PATIENCE:
             try:
                 if (await client.get(f"{address}/healthz")).is_success:
                     return

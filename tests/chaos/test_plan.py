@@ -16,7 +16,9 @@ import pytest
 
 from tests.chaos.figures import Figure
 from tests.conformance.kit import Clock, HandClock, Rig, ServerClock
+from tests.stopwatch import within
 from windlass.cluster import duties
+from windlass.core.flow.bucket import AHEAD
 from windlass.core.histogram import bucket
 from windlass.core.states import Kind, Priority, State
 from windlass.errors import QueueFull, Shed
@@ -78,14 +80,14 @@ class Hand(NamedTuple):
     id: int
 
     async def claim(self, limit: int) -> list[ClaimedJob]:
-        async with asyncio.timeout(CALM):
+        async with within(CALM):
             return await self.rig.claim(self.id, limit=limit)
 
     async def run(self, limit: int) -> list[int]:
         """Claim some jobs and end them well."""
         claimed = await self.claim(limit)
         if claimed:
-            async with asyncio.timeout(CALM):
+            async with within(CALM):
                 finished = await self.rig.finish(self.id, claimed)
             assert finished.applied == len(claimed)
         return [each.id for each in claimed]
@@ -240,7 +242,8 @@ async def test_7_new_jobs_are_refused_when_saturated(floor: Floor) -> None:
 
 async def test_8_a_bucket_of_ten_a_second_is_held(floor: Floor, figure: Figure) -> None:
     """[F1] Three workers that ask as often as they can, and somebody by hand: over ten seconds they get what
-    has grown and the burst, no more, and no less than that but for a token."""
+    has grown and the burst, no more, and no less than that but for a token. A claim may book what comes in a
+    moment."""
     crew = await hands(floor, 3)
     rig = crew[0].rig
     await rig.store.declare_budget(NewBudget(name="ten", rate=10.0, burst=10))
@@ -260,7 +263,7 @@ async def test_8_a_bucket_of_ten_a_second_is_held(floor: Floor, figure: Figure) 
             if jobs:
                 await hand.rig.finish(hand.id, jobs)
         granted += (await rig.store.take("ten", 1)).granted
-        worst = max(worst, granted - 10.0 * (await rig.store.now() - began) - 10)
+        worst = max(worst, granted - 10.0 * (await rig.store.now() - began + AHEAD) - 10)
     figure("granted beyond what it may, at the worst moment", worst)
     assert worst <= 0.0
     assert granted >= grown - 2

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.stopwatch import within
 from windlass import Context, Part, Ranges, Retry, Shards, State, Windlass
 from windlass.core.states import WORKERS_OWN, Kind
 from windlass.errors import EnqueueError
@@ -141,9 +142,11 @@ async def test_p9_cancel_of_a_parent_reaches_parts_of_this_process_at_once(url: 
 
         async with app.worker({"imports": 2}):
             job = await load.aenqueue()
-            await asyncio.wait_for(full.wait(), 30)
+            async with within(30):
+                await full.wait()
             assert await job.acancel() == "requested"
-            await asyncio.wait_for(empty.wait(), 5)
+            async with within(5):
+                await empty.wait()
         assert sorted(begun) == sorted(stopped)
         states = [part.state for part in await app.parent(job.id).aparts()]
         assert set(states) <= {State.CANCELLED, State.WAITING}

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
+from tests.stopwatch import within
 from windlass import Context, Retry, Snooze, SourceGone, Windlass
 from windlass.errors import ConfigurationError
 from windlass.tasks.gaps import RECONCILE, Reconciled
@@ -96,7 +97,7 @@ async def test_k5_a_worker_asks_when_it_starts_and_then_every_while(app: Windlas
         passes += 1
         return [(passes,)]
 
-    async with asyncio.timeout(10), app.worker(["vectors"]):
+    async with within(10), app.worker(["vectors"]):
         await filled.wait()
     assert passes >= 3
 
@@ -115,7 +116,7 @@ async def test_k5_two_workers_ask_once_between_them(app: Windlass) -> None:
         passes += 1
         return [(1,)]
 
-    async with asyncio.timeout(10), app.worker(["vectors"]), app.worker(["vectors"]):
+    async with within(10), app.worker(["vectors"]), app.worker(["vectors"]):
         await ran.wait()
     assert passes == 1
 

@@ -22,8 +22,8 @@ def test_f1_set_makes_a_budget_and_changes_it(any_desk: Desk) -> None:
     answer = any_desk.json(
         "budget", "set", "github", "--breaker", "5", "--breaker-pause", "1m", "--key", "org"
     )
-    assert (answer["budget"]["breaker"], answer["budget"]["breaker_pause"]) == (5, 60)
-    assert (answer["budget"]["burst"], answer["budget"]["key"]) == (100, "org")
+    assert (answer["breaker"], answer["breaker_pause"]) == (5, 60)
+    assert (answer["burst"], answer["key"]) == (100, "org")
     any_desk.ok("budget", "set", "github", "--key", "none", "--rate", "10/s")
     record = found(any_desk, "github")
     assert (record.key, record.rate, record.breaker) == (None, 10, 5)

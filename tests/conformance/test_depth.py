@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from tests.conformance.kit import Rig, job
+from tests.stopwatch import within
 from windlass.core.states import Kind, Priority, State
 from windlass.errors import AlreadyEnqueued
 from windlass.store.records import Depth
@@ -97,7 +98,7 @@ async def test_what_was_refused_is_not_counted_for_long(rig: Rig) -> None:
         await rig.store.enqueue([job("a"), job("b"), job("c", unique_key="k", on_conflict="reject")])
     worker = await rig.worker()
     assert len(await rig.claim(worker)) == 1
-    async with asyncio.timeout(5):
+    async with within(5):
         while await rig.depth() != Depth(running=1):
             assert await rig.claim(worker) == []
             await asyncio.sleep(0.05)

@@ -8,6 +8,7 @@ import pytest
 
 from tests.conformance.kit import Rig
 from tests.conformance.test_signals import LONG, ask, taken
+from tests.stopwatch import within
 from windlass.core.states import Kind
 from windlass.store.records import SIGNAL, TIMEOUT, ClaimedJob
 
@@ -33,7 +34,7 @@ async def suspended(rig: Rig, worker: int, timeout: float) -> list[int]:
 async def all_go_on(rig: Rig, worker: int, ids: list[int]) -> dict[int, ClaimedJob]:
     """Promote and claim until each of these has come; none comes twice."""
     jobs: dict[int, ClaimedJob] = {}
-    async with asyncio.timeout(15):
+    async with within(15):
         while jobs.keys() != set(ids):
             await rig.store.promote()
             for job in await rig.claim(worker):

@@ -3,6 +3,7 @@
 import asyncio
 
 from tests.conformance.kit import Rig
+from tests.stopwatch import within
 from windlass.core.states import Kind
 
 PATIENCE = 20.0
@@ -10,7 +11,7 @@ PATIENCE = 20.0
 
 async def work_comes(rig: Rig, worker: int, *queues: str) -> int:
     """What a worker does: wait, look, and wait again. The id of the first job."""
-    async with asyncio.timeout(PATIENCE):
+    async with within(PATIENCE):
         while True:
             await rig.store.wait(queues, 5.0)
             jobs = await rig.claim(worker, *queues)
@@ -21,7 +22,7 @@ async def work_comes(rig: Rig, worker: int, *queues: str) -> int:
 async def test_work_that_is_there_already(rig: Rig) -> None:
     """[C1] Look now."""
     await rig.add("t")
-    async with asyncio.timeout(PATIENCE):
+    async with within(PATIENCE):
         assert await rig.store.wait(["default"], PATIENCE)
 
 
@@ -74,6 +75,6 @@ async def test_several_wait(rig: Rig) -> None:
 
 async def test_nothing_comes(rig: Rig) -> None:
     """[C1] False after the time given; a wake-up for nothing is allowed, an endless row of them is not."""
-    async with asyncio.timeout(PATIENCE):
+    async with within(PATIENCE):
         while await rig.store.wait(["default"], 0.02):
             pass

@@ -15,6 +15,7 @@ import json
 import re
 import shlex
 import sys
+import time
 import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -70,8 +71,12 @@ def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[asyncio.
     monkeypatch.syspath_prepend(str(tmp_path))
     # The global one can be set only once in a process, and other tests are there as well.
     monkeypatch.setattr(trace, "set_tracer_provider", lambda provider: None)
-    with asyncio.Runner() as runner:
-        yield runner
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "UTC")  # which pages show; Django sets one of its own
+        time.tzset()
+        with asyncio.Runner() as runner:
+            yield runner
+    time.tzset()
 
 
 @pytest.mark.parametrize("page", having("python"))

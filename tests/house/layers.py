@@ -16,7 +16,7 @@ LAYERS: Final = (
     {"store"},
     {"settings"},
     {"running", "handles", "sets"},
-    {"tasks", "chunks", "presentation"},
+    {"tasks", "chunks", "presentation", "operations"},
     {"worker", "cluster"},
     {"app", "cli", "contrib", "demo", "metrics", "testing", "web"},
 )

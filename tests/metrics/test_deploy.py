@@ -23,11 +23,11 @@ from windlass import Windlass
 from windlass.cli import main
 from windlass.metrics.catalog import MEASURES
 from windlass.metrics.prometheus import Exposition
+from windlass.operations.principal import Role
 from windlass.settings import Settings, load
 from windlass.store.records import ClaimedJob, NewJob, Options, PartPlan, Plan, WorkerInfo
 from windlass.web.http.credentials import Credentials
 from windlass.web.http.origin import Hosts
-from windlass.web.http.principal import Role
 from windlass.worker.processes.deaf import WATCH_EVERY
 from windlass.worker.processes.watchdog import LEAVE_TIME
 

@@ -15,6 +15,7 @@ import pytest
 
 from tests.cli.kit import Desk, windlass
 from tests.conformance.kit import Rig, failure
+from tests.stopwatch import within
 from tests.web.kit import visiting
 from windlass import Retry, Snooze, Windlass
 from windlass.core.states import Kind, Priority, State
@@ -576,7 +577,7 @@ async def _refused_as_moved(app: Windlass) -> None:
     async with visiting(app) as visitor:
         answer = await visitor.post("/api/jobs", json={"task": "t"})
         assert (answer.status_code, answer.json()["error"]["code"]) == (409, "store_moved")
-    async with asyncio.timeout(10):
+    async with within(10):
         with pytest.raises(StoreMoved, match="copied to"):
             await app.worker(["default"]).run()
 

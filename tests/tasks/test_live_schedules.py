@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from tests.stopwatch import Stopwatch
+from tests.stopwatch import Stopwatch, within
 from tests.tasks.test_schedules import MIDNIGHT, Fixed
 from windlass import Windlass
 from windlass.errors import ConfigurationError, InvalidArguments
@@ -173,7 +173,7 @@ def test_k4_each_second_fires_on_time(any_app: Windlass) -> None:
     async def work() -> tuple[list[float], list[float]]:
         async with any_app.worker(), any_app._store_handle().here() as store:
             await any_app.schedules.aadd("tick", every="1s", task=tick, overlap="queue")
-            async with asyncio.timeout(30):
+            async with within(30):
                 for _ in range(4):
                     await seen.get()
             await any_app.schedules.apause("tick")

@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from tests.apps import clocked
+from tests.stopwatch import within
 from windlass import State, Windlass
 from windlass.cluster.schedules import fire_due
 from windlass.core.states import Priority
@@ -237,7 +238,7 @@ def test_k4_a_worker_seeds_and_its_coordinator_fires(any_app: Windlass) -> None:
     async def work() -> None:
         async with any_app.worker(), any_app._store_handle().here() as store:
             await store.set_schedule("tick", next_at=await store.now() - 1)
-            async with asyncio.timeout(15):
+            async with within(15):
                 await ran.wait()
 
     asyncio.run(work())

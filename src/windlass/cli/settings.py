@@ -28,7 +28,7 @@ _HOW: Final = {
     "moment": " ISO 8601, local without an offset.",
 }
 _TEXTS: Final[tuple[Unit, ...]] = ("argument", "key", "text")
-_READERS: Final[Mapping[Unit, tuple[Reader, str | None]]] = {
+READERS: Final[Mapping[Unit, tuple[Reader, str | None]]] = {
     "time": (Span(), "DURATION"),
     "rate": (PerSecond(), "RATE"),
     "size": (Count(), "SIZE"),
@@ -134,7 +134,7 @@ def _option(field: Field, word: str | None = None) -> Callable[[F], F]:
     text = f"{field.help}{_HOW.get(field.unit, '')}{default}"
     if field.unit == "yes, no":
         return click.option(f"--{flag}/--no-{flag}", default=None, help=text)
-    kind, metavar = _READERS.get(field.unit) or (click.IntRange(min=0 if field.zero else 1), "N")
+    kind, metavar = READERS.get(field.unit) or (click.IntRange(min=0 if field.zero else 1), "N")
     if field.choices:
         kind, metavar = click.Choice(field.choices), f"[{'|'.join(field.choices)}]"
     if word and field.kind is not bool and (field.optional or field.default is not None):

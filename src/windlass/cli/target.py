@@ -17,13 +17,15 @@ import os
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from functools import cached_property
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 import click
 
 from windlass.app import Windlass
 from windlass.errors import ConfigurationError, StoreError
+from windlass.operations.operation import Operation, Ops
+from windlass.operations.principal import Principal, Role
 from windlass.presentation import audit
 from windlass.presentation.audit import AuditEntry
 from windlass.presentation.text import one_line
@@ -32,6 +34,7 @@ from windlass.store.factory import SQLITE, describe, kind_of, sqlite_path
 from windlass.store.protocol import Store
 from windlass.tasks.loading import load_app
 
+R = TypeVar("R")
 T = TypeVar("T")
 logger: Final = logging.getLogger("windlass.cli")
 
@@ -91,6 +94,17 @@ class Target:
             return self.ask(recorded)
         except (StoreError, ConfigurationError) as error:
             raise click.ClickException(f"{place}: {self.error_text(error)}") from error
+
+    def operate(self, operation: Operation[Any, R], **arguments: Any) -> tuple[R, str]:
+        """Run an operation; return its answer, and what was done in a sentence. Setting something may make a
+        store."""
+
+        async def work(store: Store) -> tuple[R, Ops]:
+            ops = Ops(self.app, store, Principal(operator(), Role.OPERATE))
+            return await operation(ops, **arguments), ops
+
+        answer, ops = self.act(work, lambda done: done[1].deeds, create=operation.method == "PUT")
+        return answer, ops.said
 
     def missing(self) -> str | None:
         """Why there is nothing to look at, where jobs would live in a SQLite file that is not there."""

@@ -19,8 +19,9 @@ from windlass.cli.options import Span, with_json
 from windlass.cli.output import make_table, print_json, print_listing, show, watch
 from windlass.cli.queues import COLUMNS, queue_row
 from windlass.cli.target import Target
+from windlass.operations.budgets import BudgetView
 from windlass.presentation.cluster_state import ClusterState, read_full_state, read_state
-from windlass.presentation.flow import BudgetShape, GateShape, QueueShape, WorkerShape
+from windlass.presentation.flow import GateShape, QueueShape, WorkerShape
 from windlass.presentation.text import Shape, iso, plain, span
 from windlass.presentation.waiting import worker_in_words
 from windlass.store.protocol import Store
@@ -109,7 +110,7 @@ def frame_as_json(sample: ClusterState, before: ClusterState | None) -> Shape:
         "at": iso(sample.at),
         "queues": queues,
         "workers": [WorkerShape.of(worker, sample) for worker in sample.workers],
-        "short_budgets": [BudgetShape.of(budget) for budget in sample.short],
+        "short_budgets": [BudgetView.of(budget) for budget in sample.short],
         "gates": [GateShape.of(gate) for gate in sample.gates],
     }
 

@@ -99,7 +99,7 @@ def redriven(parent: int, parts: int) -> AuditEntry:
     return AuditEntry(f"redrive: {plural(parts, 'part')}", parent)
 
 
-# -- queues, tasks, schedules, budgets ------------------------------------------------------------------
+# -- queues, tasks, schedules ---------------------------------------------------------------------------
 
 
 def paused(queue: str, paused: bool) -> AuditEntry:
@@ -114,12 +114,12 @@ def warmed(queue: str) -> AuditEntry:
 
 def set_queue(queue: str, changes: Mapping[str, Any]) -> AuditEntry:
     """Settings of a queue were changed."""
-    return AuditEntry(f"set: {_changes(changes)}", queue=queue)
+    return AuditEntry(f"set: {changes_in_words(changes)}", queue=queue)
 
 
 def set_task(task: str, changes: Mapping[str, Any]) -> AuditEntry:
     """Settings of a task were changed."""
-    return AuditEntry(f"set: {_changes(changes)}", task=task)
+    return AuditEntry(f"set: {changes_in_words(changes)}", task=task)
 
 
 def schedule(name: str, text: str, job: int | None = None) -> AuditEntry:
@@ -127,22 +127,13 @@ def schedule(name: str, text: str, job: int | None = None) -> AuditEntry:
     return AuditEntry(f"schedule {name}: {text}", job)
 
 
-def budget(name: str, text: str) -> AuditEntry:
-    """Something was done to a budget: drained, removed."""
-    return AuditEntry(f"budget {name}: {text}")
-
-
-def set_budget(name: str, changes: Mapping[str, Any]) -> AuditEntry:
-    """A budget was changed."""
-    return budget(name, f"set: {_changes(changes)}")
-
-
 def duty(name: str, text: str) -> AuditEntry:
     """A duty of the coordinator was done by hand."""
     return AuditEntry(f"maintain {name}: {text}")
 
 
-def _changes(changes: Mapping[str, Any]) -> str:
+def changes_in_words(changes: Mapping[str, Any]) -> str:
+    """Name the settings that were changed, and their values."""
     return ", ".join(f"{name}={value}" for name, value in changes.items()) or "nothing"
 
 

@@ -9,12 +9,10 @@ import msgspec
 
 from windlass.core.cron import Missed, Overlap
 from windlass.core.flow.gates import reason
-from windlass.core.flow.rates import rate_text
 from windlass.presentation.cluster_state import ClusterState
 from windlass.presentation.jobs import priority_name
 from windlass.presentation.text import iso, parsed, shaped
 from windlass.store.records import (
-    BudgetRecord,
     GateRecord,
     QueueRecord,
     ScheduleRecord,
@@ -53,18 +51,6 @@ class QueueShape(QueueRecord, frozen=True, kw_only=True):
         slots, runnable = state.slots().get(name), state.runnable(name)
         given = {"slots": slots, "workers": workers, "runnable": runnable}
         return shaped(cls, state.queue(name), state.depth_of(name), **given, **more)
-
-
-class BudgetShape(BudgetRecord, frozen=True, kw_only=True):
-    """A budget: its settings, and how it stands. Rates are tokens a second."""
-
-    rate_text: str
-
-    @classmethod
-    def of(cls, budget: BudgetRecord, **more: Any) -> Self:
-        """A budget as JSON has it; `more` is what a larger shape adds."""
-        given = {"tokens": round(budget.tokens, 3), "paused_for": round(budget.paused_for, 3)}
-        return shaped(cls, budget, rate_text=rate_text(budget.rate), **given, **more)
 
 
 class GateShape(GateRecord, frozen=True, kw_only=True):

@@ -6,6 +6,6 @@
 pages both speak to the service alone, and the service to the store protocol: no SQL lives here.
 """
 
-from windlass.web.http.principal import Principal, Role
+from windlass.operations.principal import Principal, Role
 
 __all__ = ["Principal", "Role"]

@@ -17,6 +17,7 @@ from starlette.types import ASGIApp
 
 from windlass.errors import StoreUnavailable, WindlassError
 from windlass.metrics.prometheus import CONTENT_TYPE, Exposition
+from windlass.operations.principal import Role
 from windlass.web import pages
 from windlass.web.api.job_stream import JobStream
 from windlass.web.api.openapi import document
@@ -26,7 +27,6 @@ from windlass.web.http.answers import encode, problem_body
 from windlass.web.http.credentials import Credentials
 from windlass.web.http.guard import METRICS, PRINCIPAL, Authorize, Guard, is_api, path_of
 from windlass.web.http.logins import Logins
-from windlass.web.http.principal import Role
 from windlass.web.http.problems import Problem
 from windlass.web.http.queries import read_query
 from windlass.web.pages import signal_links

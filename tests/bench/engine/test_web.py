@@ -18,6 +18,7 @@ from bench.engine.web.load import Times, Views
 from bench.engine.web.plan import WebPlan, make_web_plan
 from bench.engine.web.report import ALONE, BATCH, RATIO, SINGLE, SLOWEST, VIEWED, report, spread
 from bench.meters import Meter
+from tests.stopwatch import within
 
 RATES = {ALONE, VIEWED, SINGLE, BATCH}
 AIMS = [SLOWEST, RATIO, SINGLE, BATCH]
@@ -125,7 +126,7 @@ async def test_the_client_reads_answers_in_pieces_chunks_and_streams() -> None:
         await line.ask(post("/hang-up", b"{}"))
     stream = await Line.open("127.0.0.1", port)
     stream.listen(get("/stream"))
-    async with asyncio.timeout(5):
+    async with within(5):
         while stream.received < 2:  # noqa: ASYNC110 - counted by the protocol
             await asyncio.sleep(0.001)
     stream.close()

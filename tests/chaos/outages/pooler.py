@@ -19,6 +19,7 @@ import pytest
 from tests import left_out
 from tests.postgres import HOST, USER, Server, free_port
 from tests.postgres_install import account
+from tests.stopwatch import Stopwatch
 
 SETTINGS = """
 [databases]
@@ -87,8 +88,8 @@ def pooler(
 
 
 def _wait(process: subprocess.Popen[bytes], port: int, place: Path) -> None:
-    ends = time.monotonic() + 10
-    while time.monotonic() < ends:
+    watch = Stopwatch()
+    while watch.seconds() < 10:
         with contextlib.suppress(OSError), socket.create_connection((HOST, port), timeout=1):
             return
         assert process.poll() is None, (place / "pgbouncer.log").read_text(errors="replace")

@@ -28,6 +28,7 @@ from tests.chaos.program import ROOT
 from tests.chaos.workers.books import Books, read
 from tests.chaos.workers.jobs import LEDGER, QUEUE, Entry
 from tests.postgres_guard import alive
+from tests.stopwatch import Stopwatch
 from windlass.store.factory import make_store
 from windlass.store.protocol import Store
 from windlass.store.records import DEFAULT_OPTIONS, JobRecord, NewJob, Options
@@ -143,9 +144,9 @@ class Host:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
         self._process.wait(ENDING)
-        until = time.monotonic() + ENDING
+        watch = Stopwatch()
         while any(alive(process.pid) for process in family):
-            assert time.monotonic() < until, f"these survived SIGKILL: {family}"
+            assert watch.seconds() < ENDING, f"these survived SIGKILL: {family}"
             time.sleep(0.01)
 
 

@@ -75,9 +75,9 @@ async def test_o5_a_host_behind_a_transaction_pooler_finds_a_cancel_within_secon
     figure("behind a pooler: cancel → handler stopped, slowest, s", max(took))
 
 
-async def test_k1_one_process_runs_a_thousand_jobs_and_stops_them_all(sqlite_scene: Scene) -> None:
+@pytest.mark.parametrize("scene", ["postgres", "sqlite"], indirect=True)
+async def test_k1_one_process_runs_a_thousand_jobs_and_stops_them_all(scene: Scene) -> None:
     """[K1] [O5] What each waits for may be a model or an API."""
-    scene = sqlite_scene
     await scene.host(queues=(f"{QUEUE}={MAX_SLOTS}/process",), lease=LEASE)
     jobs = await scene.enqueue("hang.loop", MAX_SLOTS)
     starts = await scene.seen(n=MAX_SLOTS, within=60.0)

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.chaos.workers.row import Row
+from tests.stopwatch import within
 from windlass.cluster.member import Member
 from windlass.core.retry import Backoff
 from windlass.core.slots import MAX_SLOTS
@@ -70,7 +71,8 @@ async def test_every_death_is_noticed_however_many_children_there_are() -> None:
         for process, ending in reversed(list(zip(processes, endings, strict=True))):
             await asyncio.sleep(0)
             process.kill()
-            assert await asyncio.wait_for(asyncio.shield(ending), 10.0) == -9
+            async with within(10.0):
+                assert await asyncio.shield(ending) == -9
     finally:
         for process in processes:
             process.kill()

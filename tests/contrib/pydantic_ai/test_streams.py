@@ -10,6 +10,7 @@ from pydantic_ai.messages import AgentStreamEvent, ModelMessage
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, DeltaToolCalls, FunctionModel
 from pydantic_ai.tools import RunContext
 
+from tests.stopwatch import within
 from windlass import Context, Retry, Windlass
 from windlass.contrib.pydantic_ai import WindlassDurability
 from windlass.errors import ConfigurationError
@@ -40,7 +41,8 @@ async def test_w3_text_is_read_while_the_model_writes(any_app: Windlass) -> None
             return
         for word in WORDS:
             yield word
-            await asyncio.wait_for(seen.wait(), 20)
+            async with within(20):
+                await seen.wait()
             if requests == 2:
                 raise OSError("the line is broken")
 

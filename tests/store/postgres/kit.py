@@ -17,6 +17,7 @@ from typing import Any, Literal
 import asyncpg
 
 from tests.conformance.kit import ServerClock
+from tests.stopwatch import within
 from windlass.core.states import Kind
 from windlass.store.postgres import PostgresStore
 from windlass.store.postgres.outcomes import write
@@ -198,7 +199,7 @@ class Base:
     async def drain(self, lane: int, worker: int, limit: int = 100) -> list[int]:
         """Claim and finish until nothing is left, holes included; the ids in the order they came."""
         ids: list[int] = []
-        async with asyncio.timeout(PATIENCE):
+        async with within(PATIENCE):
             while (got := await self.claim(lane, worker, limit)).status != "empty":
                 ids += got.ids
                 if got.jobs:
@@ -231,7 +232,7 @@ class Base:
 
     async def until(self, sql: str, *args: Any) -> None:
         """Wait until a query answers true."""
-        async with asyncio.timeout(PATIENCE):
+        async with within(PATIENCE):
             while not await self.look.value(sql, *args):  # noqa: ASYNC110 - the event is in the server
                 await asyncio.sleep(0.005)
 

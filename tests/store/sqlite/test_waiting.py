@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.stopwatch import Stopwatch
+from tests.stopwatch import Stopwatch, within
 from tests.store.sqlite.kit import job, opened
 from windlass.core.flow.governor import Governor
 from windlass.store.fields import NewBudget
@@ -62,7 +62,7 @@ async def test_f1_whoever_promotes_hears_of_the_first_who_waits_for_tokens(tmp_p
         waiting = asyncio.create_task(store.wait_aside(60))
         assert await store.claim(1, ["default"], 1, needs)
         await store.claim(1, ["default"], 1, needs)
-        async with asyncio.timeout(10):
+        async with within(10):
             await waiting
         assert (await store.promote()).next_in is not None
         with pytest.raises(TimeoutError):  # that one is known now

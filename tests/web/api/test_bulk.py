@@ -6,6 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.stopwatch import within
 from tests.web.kit import rigged, visiting
 from windlass import Windlass
 from windlass.core.states import Kind
@@ -16,7 +17,7 @@ from windlass.web.service.bulk import MAX_RUNNING
 
 async def ended(visitor: httpx.AsyncClient, id: str) -> dict[str, Any]:
     """How an operation ended."""
-    async with asyncio.timeout(5):
+    async with within(5):
         while (answer := (await visitor.get(f"/api/bulk/{id}")).json())["state"] == "running":  # noqa: ASYNC110
             await asyncio.sleep(0.005)
     return dict(answer)

@@ -9,15 +9,16 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 
+from tests.stopwatch import within
 from tests.web.kit import OPERATE, READ, basic, bearer, rigged, served, visiting
 from windlass import Context, Windlass
 from windlass.core.ids import MAX_POSITION
 from windlass.core.states import Kind
+from windlass.operations.principal import Principal, Role
 from windlass.store.records import Emits
 from windlass.web.api import stream as api_stream
 from windlass.web.api.job_stream import JobStream
 from windlass.web.http.guard import PRINCIPAL
-from windlass.web.http.principal import Principal, Role
 from windlass.web.service.service import Service
 from windlass.web.service.ticker import Ticker
 
@@ -183,7 +184,7 @@ async def test_w3_one_reader_serves_many_and_a_slow_one_catches_up(app: Windlass
         for n in range(30):
             text = json.dumps(["x" * 1000] * 100)
             (after,) = await rig.store.emit(worker, [Emits(job=job, after=after, n=100, events=text)])
-            async with asyncio.timeout(10):
+            async with within(10):
                 while any(len(client.ids) < 100 * (n + 1) for client in clients):  # noqa: ASYNC110
                     await asyncio.sleep(0.005)
         assert asked <= 32
@@ -240,7 +241,7 @@ async def test_w3_streams_of_jobs_are_bounded_and_end_with_their_readers(app: Wi
     for client in clients:
         client.read.set()
     following = [asyncio.create_task(each.follow(stream, id)) for each in clients]
-    async with asyncio.timeout(5):
+    async with within(5):
         while not all(client.text for client in clients):  # noqa: ASYNC110
             await asyncio.sleep(0.005)
     refused = Client()
@@ -263,7 +264,7 @@ async def test_of_many_that_come_at_once_a_share_is_let_in(app: Windlass) -> Non
     for client in clients:
         client.read.set()
     following = [asyncio.create_task(each.follow(stream, id)) for each in clients]
-    async with asyncio.timeout(5):
+    async with within(5):
         while any(not client.text for client in clients):  # noqa: ASYNC110
             await asyncio.sleep(0.005)
     assert sorted(client.status for client in clients) == [200] * 3 + [503] * 12

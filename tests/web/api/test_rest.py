@@ -11,8 +11,8 @@ from windlass import Windlass
 from windlass.core.histogram import bucket
 from windlass.core.rollup import Gauges, Reading, Sample
 from windlass.core.states import Kind
+from windlass.operations.principal import Principal, Role
 from windlass.store.records import Busy, NewSchedule, Report, Vitals
-from windlass.web.http.principal import Principal, Role
 from windlass.web.service.service import Service
 
 

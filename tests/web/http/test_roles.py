@@ -7,8 +7,8 @@ from starlette.routing import Mount, Route
 
 from tests.web.kit import HEADERS_OF, OPERATE, READ, visiting
 from windlass import Windlass
+from windlass.operations.principal import Role
 from windlass.web.api.routing import ENDPOINTS
-from windlass.web.http.principal import Role
 from windlass.web.pages import PAGES
 
 OTHERS = [
@@ -68,7 +68,7 @@ def test_what_changes_something_needs_to_operate() -> None:
 
 async def test_the_service_itself_checks(app: Windlass) -> None:
     """The role is checked in the action, not only at the door: whoever comes by another way is refused."""
-    from windlass.web.http.principal import Forbidden, Principal
+    from windlass.operations.principal import Forbidden, Principal
     from windlass.web.service.service import Service
 
     service = Service(app)

@@ -13,6 +13,7 @@ import httpx
 import pytest
 from click.testing import CliRunner
 
+from tests.stopwatch import within
 from tests.web.kit import OPERATE, READ, bearer, served
 from windlass import Windlass
 from windlass.cli import main
@@ -71,7 +72,7 @@ async def test_a_stream_ticks_and_says_what_changed(kept: str) -> None:
                 first = await anext(found)
                 assert (first["healthy"], first["ready"]) == ("ok", 0)
                 await app.aenqueue("a")
-                async with asyncio.timeout(5):
+                async with within(5):
                     while (last := await anext(found))["ready"] != 1:
                         pass
                 assert last["at"] > first["at"]
@@ -91,8 +92,8 @@ async def opened(stream: Stream, *, stay: asyncio.Event, name: str = "x") -> lis
         await asyncio.sleep(0)  # others have their turn
         sent.append(message)
 
+    from windlass.operations.principal import Principal, Role
     from windlass.web.http.guard import PRINCIPAL
-    from windlass.web.http.principal import Principal, Role
 
     scope = {"type": "http", "method": "GET", "query_string": b"", PRINCIPAL: Principal(name, Role.READ)}
     await stream(scope, receive, send)
@@ -122,7 +123,7 @@ async def test_of_many_that_come_at_once_a_share_is_let_in(app: Windlass) -> Non
     stream = Stream(ticker, most=6, longest=60.0)
     leave, leave_again = asyncio.Event(), asyncio.Event()
     crowd = [asyncio.create_task(opened(stream, stay=leave, name="crowd")) for _ in range(15)]
-    async with asyncio.timeout(5):
+    async with within(5):
         while sum(each.done() for each in crowd) < 12:  # noqa: ASYNC110
             await asyncio.sleep(0.005)
     refused = [each for each in crowd if each.done()]
@@ -145,7 +146,7 @@ async def test_of_many_that_come_at_once_a_share_is_let_in(app: Windlass) -> Non
 async def test_a_head_of_a_stream_is_answered_at_once(visitor: httpx.AsyncClient) -> None:
     """Nobody reads what follows it, so none is opened."""
     for _ in range(3):
-        async with asyncio.timeout(1):
+        async with within(1):
             answer = await visitor.head("/api/stream")
         assert (answer.status_code, answer.content) == (200, b"")
         assert answer.headers["content-type"].startswith("text/event-stream")

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Iterator
 import httpx
 import pytest
 
-from tests.stopwatch import Stopwatch
+from tests.stopwatch import Stopwatch, within
 from tests.web.kit import READ, rigged
 from windlass import Windlass
 from windlass.store.records import Emits
@@ -52,7 +52,7 @@ async def read_answer(reader: asyncio.StreamReader) -> bytes:
     """What the server says before it hangs up; it may hang up on what it has not read."""
     said = b""
     with contextlib.suppress(ConnectionError):
-        async with asyncio.timeout(5):
+        async with within(5):
             while piece := await reader.read(65536):
                 said += piece
     return said
@@ -110,7 +110,7 @@ async def test_where_there_are_too_many_the_idle_ones_go(
         async with contextlib.AsyncExitStack() as stack:
             first, asks = await stack.enter_async_context(connected(port))
             silent = [(await stack.enter_async_context(connected(port)))[0] for _ in range(3)]
-            async with asyncio.timeout(5):
+            async with within(5):
                 while len(server.server_state.connections) < 4:  # noqa: ASYNC110 - the server has its own thread
                     await asyncio.sleep(0.005)
             await asyncio.sleep(0.01)  # the server's clock counts milliseconds
@@ -164,7 +164,7 @@ async def test_where_all_are_at_work_there_is_room_for_health(
                 await stack.enter_async_context(connected(port))
             reader, writer = await stack.enter_async_context(connected(port))
             await ask(reader, writer)
-        async with asyncio.timeout(5):
+        async with within(5):
             while True:  # those who left have made room
                 with contextlib.suppress(httpx.HTTPError):
                     async with httpx.AsyncClient() as visitor:
@@ -201,7 +201,7 @@ async def test_who_sends_nothing_is_not_waited_for(
         async with connected(port) as (reader, writer):
             await ask(reader, writer)  # one that waits between two requests is waited for
             answered = time.monotonic()
-            async with asyncio.timeout(5):
+            async with within(5):
                 while looks[-1] - answered < 2 * connection_limits.ARRIVAL:  # noqa: ASYNC110 - the server has its own thread
                     await asyncio.sleep(0.005)
             await ask(reader, writer)
@@ -229,7 +229,7 @@ async def test_who_does_not_read_is_given_up(app: Windlass, monkeypatch: pytest.
     with running(app) as (server, port):
         async with connected(port) as (reader, writer):
             writer.write(b"GET /api/jobs/%d/events HTTP/1.1\r\nHost: localhost\r\n\r\n" % id)
-            async with asyncio.timeout(10):
+            async with within(10):
                 while not server.server_state.connections:  # noqa: ASYNC110 - the server has its own thread
                     await asyncio.sleep(0.005)
                 (connection,) = server.server_state.connections

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.stopwatch import within
 from tests.web.kit import rigged, visiting
 from windlass import Windlass
 from windlass.errors import StoreUnavailable
@@ -53,7 +54,7 @@ async def test_what_is_done_meanwhile_is_told_together_and_leaving_loses_nothing
             answers = await asyncio.gather(*asking)
             assert {answer.status_code for answer in answers} == {503}  # they waited for the timeline
             store.go.set()
-            async with asyncio.timeout(5):
+            async with within(5):
                 while len(await operators(visitor)) < 6:  # noqa: ASYNC110
                     await asyncio.sleep(0.01)
     assert store.calls == [1, 5]

@@ -4,6 +4,7 @@ import asyncio
 
 import asyncpg
 
+from tests.stopwatch import within
 from tests.web.kit import visiting
 from windlass import Windlass
 
@@ -26,7 +27,7 @@ async def test_a_statement_that_took_too_long_is_cancelled_on_the_server(pg_dsn:
                         await asyncio.sleep(0.01)
                     answer = await asking
                     assert (answer.status_code, answer.json()["error"]["code"]) == (503, "timeout")
-                    async with asyncio.timeout(5):
+                    async with within(5):
                         while await watcher.fetchval(WAITING):  # noqa: ASYNC110
                             await asyncio.sleep(0.01)
             finally:

@@ -6,6 +6,7 @@ import threading
 import pytest
 
 from tests.apps import endless
+from tests.stopwatch import within
 from tests.tasks.counting import count_jobs
 from tests.worker.line import Line
 from windlass import Retry, State, Windlass
@@ -148,7 +149,7 @@ async def test_c4_a_drain_has_the_lease_of_the_settings_and_beats_three_times_as
     async def watch() -> float:
         (worker,) = await app._store_handle().acall(lambda store: store.workers())
         beaten = worker.beat
-        async with asyncio.timeout(5):  # of a lease of 30 s, the first beat takes 10 s
+        async with within(5):  # of a lease of 30 s, the first beat takes 10 s
             while worker.beat < beaten + 2:
                 await asyncio.sleep(0.01)
                 (worker,) = await app._store_handle().acall(lambda store: store.workers())

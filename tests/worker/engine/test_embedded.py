@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from tests.apps import endless
+from tests.stopwatch import Stopwatch, within
 from tests.worker.line import Line, set_quick, until, until_it_is
 from windlass import Context, Retry, State, Windlass
 from windlass.core.retry import Backoff
-from windlass.errors import ConfigurationError, ResultTimeout, StoreError, StoreUnavailable
+from windlass.errors import ConfigurationError, ResultTimeout, StoreError, StoreFull, StoreUnavailable
 from windlass.running.loopthread import loop_name, prefer_uvloop
 from windlass.store.records import Outcome
 from windlass.worker.handlers.threads import Threads
@@ -23,9 +24,9 @@ def nothing_is_left_behind() -> Iterator[None]:
     """Every thread of a worker ends with it; only the process's own loop thread may stay."""
     before = set(threading.enumerate())
     yield
-    deadline = time.monotonic() + 5
+    watch = Stopwatch()
     while left := [t.name for t in threading.enumerate() if t not in before and t.name in OURS]:
-        assert time.monotonic() < deadline, left
+        assert watch.seconds() < 5, left
         time.sleep(0.005)
 
 
@@ -86,7 +87,8 @@ async def test_fault_32_one_that_takes_nothing_is_told_of(
         await until(lambda: worker.readiness()[0])
         line.before["claim"] = hang
         await until(lambda: not worker.readiness()[0])
-        assert worker.readiness() == (False, {"store": "reached", "deaf": True, "working": True})
+        details = {"store": "reached", "writes": "done", "deaf": True, "working": True}
+        assert worker.readiness() == (False, details)
         assert "takes no jobs: it got no answer to its claims for 0.6 s" in caplog.text
         await until(lambda: "the tasks of its loop:\nwindlass" in caplog.text)
         assert "in _claim_for_ever" in caplog.text
@@ -95,6 +97,22 @@ async def test_fault_32_one_that_takes_nothing_is_told_of(
     assert not worker.readiness()[0]
     await line.real.rollup()
     assert sum(sample.counts.get("deaf", 0) for sample in await line.real.totals()) == 1
+
+
+@pytest.mark.parametrize("operation", ["beat", "finish"])
+async def test_m6_one_whose_store_is_full_is_not_ready(wired: Windlass, line: Line, operation: str) -> None:
+    """[M6] Whatever finds no room: its heartbeats, or what its jobs came to."""
+    set_quick(wired, lease=3.0)
+    worker = wired.worker(["default"])
+    async with worker:
+        await until(lambda: worker.readiness()[0])
+        line.fail(operation, *[StoreFull("no room; nothing was written")] * 1000)
+        job = await wired.aenqueue("windlass.echo", 1)
+        await until(lambda: worker.readiness()[1]["writes"] == "full")
+        assert not worker.readiness()[0]
+        del line.before[operation]
+        await until(lambda: worker.readiness()[0])
+        assert await job.aresult("10s") == 1
 
 
 def _plain(number: int) -> int:
@@ -178,7 +196,7 @@ async def test_a_stop_before_the_start_is_not_forgotten(wired: Windlass, when: s
         worker.stop()
     else:
         wired.on_start(worker.stop)
-    async with asyncio.timeout(10):
+    async with within(10):
         await worker.run()
 
 
@@ -350,7 +368,7 @@ async def test_a_plain_function_left_behind_does_not_keep_the_worker(wired: Wind
         await until(started.is_set)
         worker.stop()
         worker.stop()
-        async with asyncio.timeout(8):
+        async with within(8):
             await running
         assert await job.astatus() == State.READY
         assert worker._engine is not None

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from tests.stopwatch import within
 from tests.worker.line import Line, until
 from windlass import Windlass
 from windlass.store.records import ClaimedJob, Outcome, WorkerInfo
@@ -142,5 +143,6 @@ async def test_who_leaves_gathers_nothing(wired: Windlass, line: Line) -> None:
     scale = Scale(line, list(claim.jobs))
     scale.gather()
     scale.end(1)
-    await asyncio.wait_for(scale.log.flush(), 10.0)
+    async with within(10.0):
+        await scale.log.flush()
     assert scale.sent == [1]

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, suppress
 import msgspec
 import pytest
 
-from tests.stopwatch import Stopwatch
+from tests.stopwatch import Stopwatch, within
 from tests.worker.line import Line, until
 from windlass import Windlass
 from windlass.core.retry import DeathPolicy
@@ -68,7 +68,7 @@ async def test_one_whose_process_has_ended_is_replaced_at_once(
 ) -> None:
     """Nobody waits for its lease; its jobs are offered again."""
     await line.real.register(info(1, lease=600.0, process=ENDED))
-    async with asyncio.timeout(5):
+    async with within(5):
         await GivenId(line.real, DeathPolicy()).register(info(2))
     assert [worker.id for worker in await line.real.workers()] == [2]
     assert "its process has ended" in caplog.text
@@ -126,7 +126,7 @@ async def test_it_does_not_wait_for_itself(
             raise StoreUnavailable("the connection broke after the commit")
 
     line.before["register"], line.after["register"] = goes, comes_back
-    async with asyncio.timeout(10), wired.worker(["default"], id="pod-0"):
+    async with within(10), wired.worker(["default"], id="pod-0"):
         assert await (await wired.aenqueue("windlass.echo", 1)).aresult("10s") == 1
         assert [known.name for known in await line.real.workers()] == ["pod-0"]
 
@@ -136,7 +136,7 @@ async def test_a_stop_ends_the_wait(wired: Windlass, line: Line, caplog: pytest.
     await line.real.register(info(1, lease=600.0))
     worker = wired.worker(["default"], id="pod-0")
     running = asyncio.create_task(worker.run())
-    async with asyncio.timeout(10):
+    async with within(10):
         await until(lambda: "waiting up to 600 s" in caplog.text)
         worker.stop()
         await running

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.stopwatch import within
 from tests.worker.line import Line, until
 from tests.worker.shifts import on_shift
 from windlass import Windlass, current_context
@@ -56,7 +57,7 @@ async def test_jobs_that_end_at_once_leave_the_loop_to_others(wired: Windlass, l
 
     await wired.named("at_once").aenqueue_many([(number,) for number in range(MANY)])
     turn()
-    async with on_shift(wired, line, slots=1), asyncio.timeout(20):
+    async with on_shift(wired, line, slots=1), within(20):
         await ended.wait()
     assert 1 <= most <= 2 * AT_ONCE  # by a claim, and by who goes on with the one before it
 

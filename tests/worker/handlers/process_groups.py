@@ -2,10 +2,11 @@
 
 import asyncio
 import os
-import time
 from pathlib import Path
 
 import psutil
+
+from tests.stopwatch import Stopwatch
 
 
 def members(group: int) -> list[int]:
@@ -22,17 +23,17 @@ def members(group: int) -> list[int]:
 
 async def until_gone(group: int, within: float = 10.0) -> None:
     """Wait until a group has no live process."""
-    limit = time.monotonic() + within
+    watch = Stopwatch()
     while left := members(group):
-        assert time.monotonic() < limit, f"processes {left} of group {group} are still there"
+        assert watch.seconds() < within, f"processes {left} of group {group} are still there"
         await asyncio.sleep(0.01)
 
 
 async def written(path: Path, within: float = 10.0) -> int:
     """The number that a process writes to a file, as a line, once it is where the test wants it."""
-    limit = time.monotonic() + within
+    watch = Stopwatch()
     while not (text := _read(path)).endswith("\n"):
-        assert time.monotonic() < limit, f"nothing was written to {path}"
+        assert watch.seconds() < within, f"nothing was written to {path}"
         await asyncio.sleep(0.01)
     return int(text)
 

@@ -9,6 +9,7 @@ from typing import Any
 import asyncpg
 import pytest
 
+from tests.stopwatch import within
 from tests.web.kit import rigged, visiting
 from windlass import Context, Job, Windlass
 from windlass.core.states import State
@@ -47,7 +48,7 @@ class Told:
     async def suspended(self, how: str) -> Job[None]:
         """It is suspended, with a signal that it does not wait for."""
         job = await self.told.using(unique="k").aenqueue(how)
-        async with asyncio.timeout(10):
+        async with within(10):
             while True:
                 record = await job.arecord()
                 if record.state == "scheduled":
@@ -147,7 +148,7 @@ async def test_w2_o5_it_is_deleted(any_app: Windlass, url: str, way: str, how: s
 
 async def ended(job: Job[None]) -> str:
     """How it has ended, once it has."""
-    async with asyncio.timeout(10):
+    async with within(10):
         while (state := await job.astatus()) in ("scheduled", "ready", "running"):  # noqa: ASYNC110 - as below
             await asyncio.sleep(0.01)
     return str(state)

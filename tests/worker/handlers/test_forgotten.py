@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.stopwatch import within
 from windlass import Context, Retry, Windlass
 from windlass.errors import JobFailed
 
@@ -78,7 +79,7 @@ async def test_w2_a_wait_that_was_caught_goes_on_all_the_same(any_app: Windlass,
     await any_app.amigrate()
     job = await task.aenqueue()
     async with any_app.worker({"default": 1}):
-        async with asyncio.timeout(10):
+        async with within(10):
             while await job.astatus() != "scheduled":  # noqa: ASYNC110 - no event says so
                 await asyncio.sleep(0.01)
         assert await job.asignal("yes", "indeed") == "delivered"

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.conformance.kit import Clock, HandClock, ServerClock
+from tests.stopwatch import within
 from tests.web.kit import rigged
 from windlass import Context, Job, Windlass, result_of, results_of
 from windlass.contrib.encryption import Encrypted, new_key
@@ -119,7 +120,7 @@ async def test_w2_k6_a_job_goes_on_after_all_that_is_kept_has_gone(
 
 async def suspended(app: Windlass, job: Job[str]) -> None:
     """Until it has run and waits: its stream has begun, and it is put off."""
-    async with asyncio.timeout(10):
+    async with within(10):
         while True:
             begun = [event async for event in job.events(follow=False)]
             if begun and await job.astatus() == "scheduled":
@@ -144,7 +145,7 @@ async def test_w4_a_plain_handler_keeps_what_it_was_handed_sealed(tmp_path: Path
         jobs = [await word.aenqueue(name) for name in ("first", "second", "third")]
         job = await joined.aenqueue(results_of(jobs[:2]), last=result_of(jobs[2]))
         async with working(app):
-            async with asyncio.timeout(10), rigged(app) as rig:
+            async with within(10), rigged(app) as rig:
                 while not await rig.store.waits(job=job.id):  # noqa: ASYNC110 - the event is in the store
                     await asyncio.sleep(0.01)
                 (kept,) = await rig.store.steps(job.id)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.stopwatch import within
 from windlass.worker.handlers.threads import Call, Threads
 
 
@@ -80,11 +81,11 @@ async def test_an_answer_does_not_wait_for_the_next_call() -> None:
     slow, is_through = noted(lambda: proceed.wait(30))
     threads.start(quick)
     threads.start(slow)
-    async with asyncio.timeout(10):
+    async with within(10):
         await has_answer.wait()
     assert (quick.result(), slow.ended, is_through.is_set()) == (5, False, False)
     proceed.set()
-    async with asyncio.timeout(10):
+    async with within(10):
         await is_through.wait()
     threads.close()
 
@@ -105,7 +106,7 @@ async def test_a_call_that_ended_cannot_be_given_up_and_one_in_line_can() -> Non
     threads.start(waiting)
     assert not hasattr(told, "__notes__")
     proceed.set()
-    async with asyncio.timeout(10):
+    async with within(10):
         await is_through.wait()
     assert not running.give_up(told)
     assert not hasattr(told, "__notes__")
@@ -130,7 +131,7 @@ async def test_an_error_on_delivery_keeps_no_answer_back() -> None:
         other, answered = noted(lambda: 5)
         threads.start(other)
         gate.set()
-        async with asyncio.timeout(10):
+        async with within(10):
             await answered.wait()
             error = await seen.get()
     finally:
@@ -153,7 +154,7 @@ async def test_a_thread_that_cannot_be_started_stops_nobody(monkeypatch: pytest.
     loop.set_exception_handler(lambda *_: None)  # it is logged
     threads, (call, answered) = Threads(), noted(lambda: 42)
     threads.start(call)
-    async with asyncio.timeout(10):
+    async with within(10):
         await answered.wait()
     assert call.value == 42
     assert not failures

@@ -8,7 +8,7 @@ from typing import Any
 import pydantic
 import pytest
 
-from tests.stopwatch import Stopwatch
+from tests.stopwatch import Stopwatch, within
 from windlass import Context, Retry, Windlass
 from windlass.errors import (
     ConfigurationError,
@@ -35,7 +35,7 @@ class Approval:
 async def until_it_waits(app: Windlass, id: int) -> str:
     """Wait for a job to be suspended; why it waits."""
     job = app.job(id)
-    async with asyncio.timeout(10):
+    async with within(10):
         while True:
             record = await job.arecord()
             if record.state == "scheduled" and record.reason is not None:

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from tests.stopwatch import within
 from tests.worker.line import Line, until
 from windlass.core.retry import Backoff, DeathPolicy
 from windlass.core.states import State
@@ -147,7 +148,8 @@ async def test_a_supervisor_that_stops_does_not_wait_for_ever_for_the_store(quic
         await until(lambda: step.taken >= 10)
     assert not trying.done()
     shutdown.drain()
-    assert await asyncio.wait_for(trying, 5.0) is False
+    async with within(5.0):
+        assert await trying is False
 
 
 async def test_a_supervisor_in_a_hurry_tries_once_more(quick: None) -> None:

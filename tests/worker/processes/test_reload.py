@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.stopwatch import within
 from tests.worker.line import until
 from windlass.worker.processes import reload
 from windlass.worker.processes.reload import snapshot, sources, watch
@@ -68,7 +69,8 @@ async def test_k9_a_change_an_addition_and_a_removal_are_noticed(
         ):
             changed.clear()
             step()
-            await asyncio.wait_for(changed.wait(), 10)
+            async with within(10):
+                await changed.wait()
         (project / "notes.txt").write_text("not code")
         seen = looks
         await until(lambda: looks >= seen + 3)

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from tests.stopwatch import within
 from windlass.testing import Clock
 from windlass.worker.processes.child_run import HEALTHY, ChildRun
 from windlass.worker.processes.shutdown import SAME_SIGNAL, Shutdown, Stop
@@ -43,10 +44,12 @@ async def test_time_runs_out_a_grace_after_the_jobs_had_theirs() -> None:
     await asyncio.sleep(0)
     assert not waiting.done()
     shutdown.stopping_now.set()
-    await asyncio.wait_for(waiting, 5.0)
+    async with within(5.0):
+        await waiting
     late = Shutdown(0.0, 0.0)
     late.drain()
-    await asyncio.wait_for(late.out_of_time(), 5.0)
+    async with within(5.0):
+        await late.out_of_time()
 
 
 @pytest.mark.parametrize(("age", "bloated"), [(HEALTHY - 1, True), (HEALTHY, False)])

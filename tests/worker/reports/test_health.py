@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.stopwatch import within
 from windlass.errors import ConfigurationError
 from windlass.worker.reports import health as module
 from windlass.worker.reports.health import Health, parse_address
@@ -25,7 +26,8 @@ class Served:
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         writer.write(request)
         await writer.drain()
-        answer = await asyncio.wait_for(reader.read(), 10)
+        async with within(10):
+            answer = await reader.read()
         writer.close()
         await writer.wait_closed()
         head, _, body = answer.partition(b"\r\n\r\n")
@@ -76,10 +78,12 @@ async def test_m6_hostile_and_silent_clients_hurt_nobody(
         reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
         writer.write(request)
         with contextlib.suppress(ConnectionError):  # it may hang up on us
-            await asyncio.wait_for(reader.read(), 10)
+            async with within(10):
+                await reader.read()
         writer.close()
     reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
-    assert await asyncio.wait_for(reader.read(), 10) == b""
+    async with within(10):
+        assert await reader.read() == b""
     writer.close()
     assert (await served.get("/healthz"))[0] == 200
 

@@ -22,7 +22,7 @@ from windlass.contrib.django.app import get_app
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-    from windlass.web.http.principal import Principal
+    from windlass.operations.principal import Principal
 
 Scope: TypeAlias = MutableMapping[str, Any]
 ASGI: TypeAlias = Callable[[Any, Any, Any], Awaitable[None]]
@@ -56,7 +56,7 @@ def _staff(key: str) -> Principal | None:
     from django.contrib.auth import get_user
     from django.db import close_old_connections
 
-    from windlass.web.http.principal import Principal, Role
+    from windlass.operations.principal import Principal, Role
 
     close_old_connections()
     try:

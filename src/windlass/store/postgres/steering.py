@@ -2,9 +2,9 @@
 
 Many are steered in sets: what needs nothing but its own row, or the lock of its lane, is done in one
 statement for each lane or table. Parents, parts, jobs whose unique key must be asked for or that are to
-replace others, jobs that a gate holds up, jobs that run, and whatever moves at that moment are left over by
-these statements, and go one by one. Each statement names the jobs that it has dealt with, so none is dealt
-with twice.
+replace others, jobs that a gate holds up, and whatever moves at that moment are left over by these
+statements, and go one by one. Each statement names the jobs that it has dealt with, so none is dealt with
+twice.
 """
 
 from __future__ import annotations
@@ -58,22 +58,23 @@ class Steering:
             some = known[start : start + STEP]
             async with self._db.connection() as connection:
                 gates = {row["gate"] for row in await connection.fetch(gates_of, some)}
-                answered = (
-                    await _Together(connection, self._db.schema).steer(verb, some) if len(some) > 1 else {}
-                )
+                together = _Together(connection, self._db.schema)
+                answered = await together.steer(verb, some) if len(some) > 1 else {}
                 for job in some:
-                    answers[job] = answered.get(job) or await self._steer_one(connection, verb, job)
+                    answers[job] = answered.get(job) or await self._steer_one(
+                        connection, verb, job, "requested" if job in together.requested else None
+                    )
                 gates.update(row["gate"] for row in await connection.fetch(gates_of, some))
                 await self._limits.admit(connection, gates)
         return answers
 
-    async def _steer_one(self, connection: Any, verb: Verb, job: int) -> Any:
+    async def _steer_one(self, connection: Any, verb: Verb, job: int, answer: str | None) -> Any:
         """In a transaction of its own, so that no lane stays locked for long and two cannot deadlock.
 
-        A cancel that was only requested looks again: the job may have been offered anew at that moment. That
-        it has ended by then is what was requested."""
+        A cancel that was only requested, maybe before, looks again: the job may have been offered anew at
+        that moment. That it has ended by then is what was requested."""
         is_parent = schemas.query("parent", self._db.schema)
-        answer = await self._ask(connection, verb, job)
+        answer = answer or await self._ask(connection, verb, job)
         # What is asked of a parent is asked of all its parts under its lock: once is enough.
         if answer == "requested" and not await connection.fetch(is_parent, job):
             again = await self._ask(connection, verb, job)
@@ -126,6 +127,8 @@ class _Together:
         self._schema = schema
         self._left: dict[int, None] = {}
         self._answers: dict[int, str] = {}
+        self.requested: frozenset[int] = frozenset()
+        """Those that ran when their cancel was requested."""
 
     async def steer(self, verb: Verb, jobs: Iterable[int]) -> dict[int, str]:
         """What became of those jobs that need no look of their own."""
@@ -139,13 +142,23 @@ class _Together:
                 places = await self._end_in_lanes("cancelled")
                 self._answer("finished", [row["job"] for row in places if row["ended"]])
                 await self._end_aside("cancelled")
+                await self._request()
             case "delete":
                 self._answer("deleted", await self._call("delete_dead", [*self._left]))
                 ended = [row for row in await self._end_in_lanes("deleted") if row["ended"]]
                 where = [row["lane"] for row in ended], [row["seq"] for row in ended]
                 self._answer("deleted", await self._call("delete_ended", *where) if ended else ())
                 await self._end_aside("deleted")
+                await self._request()
         return self._answers
+
+    async def _request(self) -> None:
+        """Request the cancels of those that run, and look again: one that was offered anew at that moment is
+        left, and so is one that has ended."""
+        if self._left:
+            self.requested = frozenset(await self._call("request_cancels", [*self._left]))
+        if self.requested:
+            self._answer("requested", await self._call("request_cancels", [*self.requested]))
 
     async def _end_in_lanes(self, kind: str) -> list[Any]:
         """End what waits in lanes, one lane a transaction; answers with the places of all."""

@@ -3,14 +3,15 @@ that is left out stays as it is; null restores the default."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from windlass.operations.operation import Text
 from windlass.store.changes import READERS
 from windlass.store.fields import Field, NewBudget, QueueSettings, TaskRecord, fields_of
-from windlass.web.api.endpoint import Text
 from windlass.web.http.problems import Invalid
 
 _TEXTS: Final = ("rate", "size")
@@ -47,11 +48,12 @@ def _type(field: Field) -> Any:
 if TYPE_CHECKING:
     QueueChanges: TypeAlias = msgspec.Struct
     TaskChanges: TypeAlias = msgspec.Struct
-    BudgetChanges: TypeAlias = msgspec.Struct
 else:
     QueueChanges = _body("QueueChanges", "queue", QueueSettings)
     TaskChanges = _body("TaskChanges", "task", TaskRecord)
-    BudgetChanges = _body("BudgetChanges", "budget", NewBudget)
+BODIES: Final[Mapping[type[msgspec.Struct], type[msgspec.Struct]]] = {
+    NewBudget: _body("BudgetChanges", "budget", NewBudget),
+}
 
 
 def given(record: type[msgspec.Struct], body: msgspec.Struct) -> dict[str, Any]:

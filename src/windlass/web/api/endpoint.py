@@ -5,12 +5,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable
-from typing import Annotated, Any, Final, Generic, TypeVar, get_args, get_type_hints
+from typing import Any, Final, Generic, TypeVar, get_args, get_type_hints
 
 import msgspec
 
-from windlass.core.names import MAX_LENGTH
-from windlass.web.http.principal import Principal, Role
+from windlass.operations.principal import Principal, Role
 from windlass.web.http.problems import Invalid, Problem
 from windlass.web.http.queries import read_query
 from windlass.web.service.bodies import check_texts
@@ -19,19 +18,9 @@ from windlass.web.service.service import Service
 
 _AT: Final = re.compile(r" - at `\$\.?(.*)`$")
 
-Limit = Annotated[int, msgspec.Meta(ge=1, le=500)]
-Name = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_LENGTH, pattern=r"^[a-z0-9_.-]+$")]
-Text = Annotated[str, msgspec.Meta(max_length=255)]
-
 
 class Nothing(msgspec.Struct, forbid_unknown_fields=True):
     """No fields at all."""
-
-
-class Removed(msgspec.Struct, frozen=True):
-    """What was removed."""
-
-    removed: str
 
 
 Q = TypeVar("Q")

@@ -13,10 +13,10 @@ from starlette.types import Receive, Scope, Send
 
 from windlass.core.ids import MAX_POSITION
 from windlass.errors import WindlassError
+from windlass.operations.principal import Principal, Role
 from windlass.web.api.stream import HEADERS, MAX_STREAMS, QUIET, SHORT, Places, end, left, say
 from windlass.web.http.answers import encode, refuse
 from windlass.web.http.guard import PRINCIPAL, path_of
-from windlass.web.http.principal import Principal, Role
 from windlass.web.http.problems import Invalid, Problem, problem_of
 from windlass.web.http.queries import read_query
 from windlass.web.service.checks import found_id

@@ -10,9 +10,9 @@ from typing import Any, Final
 import msgspec
 
 from windlass import __version__
+from windlass.operations.principal import Role
 from windlass.web.api.endpoint import Endpoint
 from windlass.web.http.answers import ErrorShape
-from windlass.web.http.principal import Role
 
 _REF: Final = "#/components/schemas/{name}"
 _NAMES: Final = re.compile(r"\{(\w+)\}")

@@ -6,8 +6,9 @@ from typing import Annotated, Final
 
 import msgspec
 
+from windlass.operations.operation import Limit
 from windlass.presentation.parents import ParentShape
-from windlass.web.api.endpoint import Call, Limit, Nothing, Table
+from windlass.web.api.endpoint import Call, Nothing, Table
 from windlass.web.service.shapes import ParentView, PartView
 
 

@@ -6,10 +6,11 @@ from typing import Final
 
 import msgspec
 
+from windlass.operations.operation import Limit, Text
 from windlass.presentation.flow import GateShape, WatermarkShape
 from windlass.store.fields import QueueSettings, TaskRecord
 from windlass.web.api.changes import QueueChanges, TaskChanges, given
-from windlass.web.api.endpoint import Call, Limit, Nothing, Table, Text
+from windlass.web.api.endpoint import Call, Nothing, Table
 from windlass.web.service.shapes import QueueView, TaskView
 
 

@@ -10,8 +10,9 @@ from typing import Any, Final
 import msgspec
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from windlass.web.api.budgets import budgets
+from windlass.operations.budgets import budgets
 from windlass.web.api.bulk import bulk
+from windlass.web.api.derived import endpoints
 from windlass.web.api.endpoint import Call, Endpoint, query_of, read_body
 from windlass.web.api.groups import groups
 from windlass.web.api.jobs import jobs
@@ -33,7 +34,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *groups,
     *schedules,
     *signals,
-    *budgets,
+    *endpoints(budgets),
     *overview,
 )
 PREFIX: Final = "/api"

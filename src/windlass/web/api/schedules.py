@@ -6,7 +6,8 @@ from typing import Final
 
 import msgspec
 
-from windlass.web.api.endpoint import Call, Nothing, Removed, Table
+from windlass.operations.operation import Removed
+from windlass.web.api.endpoint import Call, Nothing, Table
 from windlass.web.service.bodies import NewScheduleBody, ScheduleChanges
 from windlass.web.service.shapes import ScheduleView
 

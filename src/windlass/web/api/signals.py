@@ -6,9 +6,10 @@ from typing import Annotated, Any, Final, TypeAlias
 
 import msgspec
 
+from windlass.operations.operation import Limit, Text
 from windlass.presentation.signals import WaitShape
 from windlass.store.fields import MAX_KEY
-from windlass.web.api.endpoint import Call, Limit, Nothing, Table, Text
+from windlass.web.api.endpoint import Call, Nothing, Table
 from windlass.web.service.durable.signals import Sent
 
 Key: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_KEY)]

@@ -13,9 +13,9 @@ from typing import Final
 
 from starlette.types import Receive, Scope, Send
 
+from windlass.operations.principal import Principal, Role
 from windlass.web.http.answers import encode, problem_body, refuse
 from windlass.web.http.guard import PRINCIPAL
-from windlass.web.http.principal import Principal, Role
 from windlass.web.http.problems import Problem, problem_of
 from windlass.web.http.queries import read_query
 from windlass.web.service.ticker import Ticker

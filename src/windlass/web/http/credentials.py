@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from windlass.errors import ConfigurationError
-from windlass.web.http.principal import Principal, Role
+from windlass.operations.principal import Principal, Role
 
 SHORTEST: Final = 8
 """The fewest characters of a secret."""

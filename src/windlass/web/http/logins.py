@@ -8,11 +8,11 @@ import logging
 from collections import Counter, OrderedDict
 from typing import Final
 
+from windlass.operations.principal import Principal
 from windlass.presentation.text import one_line
 from windlass.running.outages import OutageLog
 from windlass.web.http.credentials import Credentials
 from windlass.web.http.login_throttle import DELAY, LoginThrottle
-from windlass.web.http.principal import Principal
 from windlass.web.http.problems import Problem
 
 logger: Final = logging.getLogger("windlass.web")

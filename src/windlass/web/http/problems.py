@@ -13,9 +13,10 @@ from typing import Final
 from starlette.requests import ClientDisconnect
 
 from windlass import errors
+from windlass.operations.principal import Forbidden
+from windlass.operations.refusals import Refusal
 from windlass.presentation.text import one_line
 from windlass.running.outages import OutageLog
-from windlass.web.http.principal import Forbidden
 
 logger: Final = logging.getLogger("windlass.web")
 _outages: Final = OutageLog(logger)
@@ -140,6 +141,8 @@ def timed_out(safe: bool = False) -> Problem:
 
 
 def _of_ours(error: errors.WindlassError, safe: bool) -> Problem:
+    if isinstance(error, Refusal):
+        return Problem(error.status, error.code, one_line(str(error)), field=error.field)
     message = one_line(_NOT_TAKEN if _is_drivers_text(error) else str(error))
     if isinstance(error, errors.Refused):
         code = _REFUSED.get(type(error), "refused")

@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Mount, Route
 
-from windlass.web.http.principal import Role
+from windlass.operations.principal import Role
 from windlass.web.http.problems import problem_of
 from windlass.web.http.queries import read_query
 from windlass.web.pages import (

@@ -8,6 +8,7 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
+from windlass.operations.budgets import drain_budget, list_budgets, list_usage, set_budget
 from windlass.store.fields import NewBudget
 from windlass.web.http.problems import Invalid
 from windlass.web.pages import settings
@@ -24,10 +25,11 @@ MAX_DIVIDED: Final = 20
 
 async def listing(service: Service, request: Request) -> Response:
     """Every budget, and what it has left."""
-    found = await service.budgets.all(principal_of(request))
-    inputs = partial(settings.inputs, NewBudget)
+    principal = principal_of(request)
+    found = (await service.run(principal, list_budgets)).budgets
     divided = [each.name for each in found if each.key][:MAX_DIVIDED]
-    keys = {name: await service.budgets.usage(principal_of(request), name, TOP) for name in divided}
+    keys = {name: (await service.run(principal, list_usage, name, TOP)).keys for name in divided}
+    inputs = partial(settings.inputs, NewBudget)
     return render(request, "budgets.html", section="budgets", budgets=found, inputs=inputs, keys=keys)
 
 
@@ -36,12 +38,13 @@ async def act(service: Service, request: Request) -> Response:
     principal, name, form = principal_of(request), request.path_params["name"], await read_form(request)
     match form.text("do"):
         case "set":
-            now = next((each for each in await service.budgets.all(principal) if each.name == name), None)
+            known = (await service.run(principal, list_budgets)).budgets
+            now = next((each for each in known if each.name == name), None)
             changes = settings.changes(NewBudget, now, form)
             if changes:
-                await service.budgets.set(principal, name, changes)
+                await service.run(principal, set_budget, name, changes)
             return go(request, "/budgets", "changed" if changes else "unchanged")
         case "drain":
-            await service.budgets.drain(principal, name, form.decimal("pause", 86400.0) or 0.0)
+            await service.run(principal, drain_budget, name, form.decimal("pause", 86400.0) or 0.0)
             return go(request, "/budgets", "drained")
     raise Invalid("do must be set or drain", "do")

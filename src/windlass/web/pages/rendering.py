@@ -23,9 +23,9 @@ from starlette.responses import HTMLResponse
 from windlass import __version__
 from windlass.core.counts import plural
 from windlass.core.harmless import harmless
+from windlass.operations.principal import Principal, Role
 from windlass.presentation.text import capped, one_line
 from windlass.store.records import JobFilter
-from windlass.web.http.principal import Principal, Role
 from windlass.web.pages import figures, strips
 from windlass.web.pages.done import NOTICE, notice
 from windlass.web.pages.search import write_search

@@ -17,11 +17,11 @@ from itertools import count
 from typing import Any, Final, TypeAlias, TypeVar
 
 from windlass.errors import WindlassError
+from windlass.operations.principal import Principal
 from windlass.presentation.audit import AuditEntry, events
 from windlass.presentation.text import one_line
 from windlass.store.protocol import Store
 from windlass.store.records import Event, Report
-from windlass.web.http.principal import Principal
 from windlass.web.http.problems import Invalid
 from windlass.web.service.checks import check_bounds
 from windlass.web.service.store_access import StoreAccess

@@ -19,11 +19,11 @@ import msgspec
 from windlass.core.states import State
 from windlass.handles import bulk as walks
 from windlass.handles.bulk import CAP, Count, Progress, Verb
+from windlass.operations.principal import Principal, Role
 from windlass.presentation import audit
 from windlass.presentation.text import iso
 from windlass.store.protocol import Store
 from windlass.store.records import JobFilter
-from windlass.web.http.principal import Principal, Role
 from windlass.web.http.problems import Invalid, NotFound, Problem, problem_of
 from windlass.web.service.audit import Actions, Audit
 from windlass.web.service.shapes import BulkShape

@@ -10,12 +10,12 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Any, Final
 
 from windlass.core.states import FINISHED
+from windlass.operations.principal import Principal, Role
 from windlass.presentation.events import EventShape
 from windlass.presentation.text import iso, one_line, span
 from windlass.signals import FOR_EVER
 from windlass.store.protocol import Store
 from windlass.store.records import EventRecord, JobRecord
-from windlass.web.http.principal import Principal, Role
 from windlass.web.service.shapes import FoundEvents
 from windlass.web.service.store_access import StoreAccess
 

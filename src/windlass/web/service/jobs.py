@@ -13,6 +13,7 @@ from windlass.core.flow.gates import budget_of
 from windlass.errors import EnqueueError, JobNotFound
 from windlass.handles import bulk as walks
 from windlass.handles.bulk import Verb
+from windlass.operations.principal import Principal, Role
 from windlass.presentation import audit
 from windlass.presentation.groups import group_of
 from windlass.presentation.jobs import CausesShape, causes_shape, job_fields, labels_of, unwrap, wrap
@@ -33,7 +34,6 @@ from windlass.store.records import (
     Step,
 )
 from windlass.web.http.intake_limit import IntakeLimit
-from windlass.web.http.principal import Principal, Role
 from windlass.web.http.problems import Conflict, Invalid
 from windlass.web.service import views
 from windlass.web.service.audit import Actions, Audit

@@ -9,9 +9,9 @@ from typing import Final, NamedTuple
 from windlass.core.histogram import percentile
 from windlass.core.names import check_name
 from windlass.core.rollup import GAUGES, HOUR, MINUTE, Gauges, Reading, Sample, Subject, standing
+from windlass.operations.principal import Principal, Role
 from windlass.presentation.text import iso, rounded
 from windlass.store.protocol import Store
-from windlass.web.http.principal import Principal, Role
 from windlass.web.http.problems import Invalid
 from windlass.web.service.shapes import PointShape
 from windlass.web.service.store_access import StoreAccess

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from windlass.core.rollup import MINUTE, Sample
+from windlass.operations.principal import Principal, Role
 from windlass.presentation.cluster_state import ClusterState
 from windlass.presentation.findings import lost
 from windlass.presentation.text import iso
-from windlass.web.http.principal import Principal, Role
 from windlass.web.service import views
 from windlass.web.service.events import Events
 from windlass.web.service.findings import Findings

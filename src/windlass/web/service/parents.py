@@ -9,13 +9,13 @@ from typing import Final
 
 from windlass.core.progress import Look
 from windlass.core.states import State
+from windlass.operations.principal import Principal, Role
 from windlass.presentation import audit
 from windlass.presentation.parents import DRAWN, ParentShape, Parts, read_parts, strip_of, with_errors
 from windlass.presentation.retries import RetryingShape, retrying_of
 from windlass.presentation.waiting import state_in_words
 from windlass.store.protocol import Store
 from windlass.store.records import ParentRecord, PartRecord
-from windlass.web.http.principal import Principal, Role
 from windlass.web.http.problems import Invalid, NotFound
 from windlass.web.service.audit import Actions, Audit
 from windlass.web.service.shapes import ParentView, PartView

@@ -8,12 +8,12 @@ from typing import Any, Final
 from windlass.core.names import check_name
 from windlass.core.rollup import MINUTE
 from windlass.core.states import State
+from windlass.operations.principal import Principal, Role
 from windlass.presentation import audit
 from windlass.presentation.cluster_state import ClusterState
 from windlass.presentation.flow import GateShape, WatermarkShape
 from windlass.store.protocol import Store
 from windlass.store.records import JobFilter
-from windlass.web.http.principal import Principal, Role
 from windlass.web.http.problems import NotFound
 from windlass.web.service import views
 from windlass.web.service.audit import Actions

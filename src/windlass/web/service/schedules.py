@@ -8,13 +8,13 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 from windlass.errors import ConfigurationError, EnqueueError
+from windlass.operations.principal import Principal, Role
 from windlass.presentation import audit
 from windlass.presentation.text import one_line
 from windlass.store.protocol import Store
 from windlass.store.records import ScheduleRecord
 from windlass.tasks import schedule_steering as clock
 from windlass.tasks.schedule_options import changed, made_of
-from windlass.web.http.principal import Principal, Role
 from windlass.web.http.problems import Conflict, Invalid, NotFound
 from windlass.web.service import views
 from windlass.web.service.audit import Actions, Audit

@@ -11,10 +11,13 @@ searches bounded, so that any number of viewers costs the database little. Answe
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
+from windlass.operations.operation import Operation, Ops
+from windlass.operations.principal import Principal
+from windlass.presentation.audit import AuditEntry
+from windlass.store.protocol import Store
 from windlass.web.service.audit import Audit
-from windlass.web.service.budgets import Budgets
 from windlass.web.service.bulk import BulkOperations
 from windlass.web.service.durable.groups import Groups
 from windlass.web.service.durable.signals import Signals
@@ -35,11 +38,15 @@ from windlass.web.service.workers import Workers
 if TYPE_CHECKING:
     from windlass.app import Windlass
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
 
 class Service:
     """What the API and the pages call."""
 
     def __init__(self, app: Windlass) -> None:
+        self._app = app
         self.store: Final = StoreAccess(app)
         self.audit: Final = Audit(self.store)
         self.queues: Final = Queues(self.store, self.audit)
@@ -50,7 +57,6 @@ class Service:
         self.parents: Final = Parents(self.store, self.audit)
         self.groups: Final = Groups(self.store, self.audit)
         self.schedules: Final = Schedules(app, self.store, self.audit)
-        self.budgets: Final = Budgets(self.store, self.audit)
         self.signals: Final = Signals(app, self.store, self.audit)
         self.workers: Final = Workers(self.store)
         self.events: Final = Events(self.store)
@@ -58,6 +64,25 @@ class Service:
         findings = Findings(self.store)
         self.store_health: Final = StoreHealth(self.store, findings)
         self.overview: Final = Overviews(self.store, self.queues, self.events, self.measures, findings)
+
+    async def run(
+        self,
+        principal: Principal,
+        operation: Operation[P, R],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> R:
+        """Run an operation for somebody whose role allows it; what it did goes to the timeline [M2] [M5]."""
+        principal.require(operation.role)
+
+        async def asked(store: Store) -> tuple[R, list[AuditEntry]]:
+            ops = Ops(self._app, store, principal, self.store)
+            return await operation(ops, *args, **kwargs), ops.deeds
+
+        answer, deeds = await self.store.ask(asked)
+        if deeds:
+            await self.audit.done(principal, *deeds)
+        return answer
 
     async def close(self) -> None:
         """Stop what runs in the background."""

@@ -9,7 +9,7 @@ from typing import Literal
 import msgspec
 
 from windlass.presentation.events import EventShape
-from windlass.presentation.flow import BudgetShape, QueueShape, ScheduleShape, WorkerShape
+from windlass.presentation.flow import QueueShape, ScheduleShape, WorkerShape
 from windlass.presentation.groups import GroupShape
 from windlass.presentation.jobs import JobShape
 from windlass.presentation.parents import ParentShape, PartShape
@@ -216,20 +216,6 @@ class WorkerView(WorkerShape, frozen=True, kw_only=True):
 
     state_text: str
     vitals: VitalsShape | None
-
-
-class BudgetView(BudgetShape, frozen=True, kw_only=True):
-    """A budget, and why it grants no tokens, if so."""
-
-    state_text: str
-
-
-class KeyUsage(msgspec.Struct, frozen=True):
-    """What one key has used of a budget in this period, and when that ends."""
-
-    key: str
-    used: float
-    until: str | None
 
 
 class ScheduleView(ScheduleShape, frozen=True, kw_only=True):

@@ -6,9 +6,9 @@ from __future__ import annotations
 import time
 
 from windlass.core.rollup import HOUR
+from windlass.operations.principal import Principal, Role
 from windlass.presentation.text import iso, rounded
 from windlass.store.records import Health
-from windlass.web.http.principal import Principal, Role
 from windlass.web.service import views
 from windlass.web.service.findings import Findings, worst_first
 from windlass.web.service.measures import Shown, history

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from windlass.core.names import check_name
 from windlass.core.rollup import Sample, with_ends
+from windlass.operations.principal import Principal, Role
 from windlass.presentation import audit
 from windlass.presentation.text import shaped
 from windlass.store.fields import TaskRecord
 from windlass.store.protocol import Store
 from windlass.store.records import TaskDepth
-from windlass.web.http.principal import Principal, Role
 from windlass.web.service.audit import Actions, Audit
 from windlass.web.service.shapes import TaskView
 from windlass.web.service.store_access import StoreAccess

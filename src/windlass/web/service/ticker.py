@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from windlass.web.http.principal import Principal, Role
+from windlass.operations.principal import Principal, Role
 from windlass.web.http.problems import Problem, problem_of
 from windlass.web.service.service import Service
 from windlass.web.service.shapes import Level, Totals

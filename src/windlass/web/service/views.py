@@ -15,14 +15,12 @@ from windlass.presentation.flow import origin_in_words
 from windlass.presentation.jobs import Labels, job_fields
 from windlass.presentation.text import iso, shaped
 from windlass.presentation.waiting import (
-    budget_in_words,
     load_in_words,
     queue_in_words,
     state_in_words,
     worker_in_words,
 )
 from windlass.store.records import (
-    BudgetRecord,
     Finding,
     Health,
     JobRecord,
@@ -32,7 +30,6 @@ from windlass.store.records import (
     WorkerRecord,
 )
 from windlass.web.service.shapes import (
-    BudgetView,
     BusyShape,
     FindingShape,
     ListedJob,
@@ -131,11 +128,6 @@ def _vitals(vitals: Vitals, at: float | None, now: float) -> VitalsShape:
         lag=round(vitals.lag, 4),
         jobs=[BusyShape(str(busy.job), busy.task, busy.queue, iso(busy.since) or "") for busy in vitals.jobs],
     )
-
-
-def budget_view(budget: BudgetRecord) -> BudgetView:
-    """A budget, and what keeps it from granting."""
-    return BudgetView.of(budget, state_text=budget_in_words(budget))
 
 
 def schedule_view(schedule: ScheduleRecord, now: float, workers: Iterable[WorkerRecord] = ()) -> ScheduleView:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from windlass.core.rollup import HOUR
+from windlass.operations.principal import Principal, Role
 from windlass.presentation.text import iso, rounded
 from windlass.store.measures import label_text
-from windlass.web.http.principal import Principal, Role
 from windlass.web.http.problems import Invalid
 from windlass.web.service import views
 from windlass.web.service.measures import Shown, history

@@ -145,13 +145,17 @@ class Worker:
             self._call(self._stop)
 
     def readiness(self) -> tuple[bool, dict[str, object]]:
-        """Whether it can run jobs right now, and what that hangs on: the store answers, and it does not take
-        nothing though it could. For a health check of your own; from any thread."""
-        reachable = self._member is not None and self._member.reachable
+        """Whether it can run jobs right now, and what that hangs on: the store answers and takes what is
+        written, and it does not take nothing though it could. For a health check of your own; from any
+        thread."""
+        member = self._member
+        reachable = member is not None and member.reachable
+        writes = "failing" if member is None else "full" if self._board.is_full else member.writes
         deaf = self._watch is not None and self._watch.deaf
         works = self._works()
-        return reachable and works and not deaf, {
+        return reachable and writes == "done" and works and not deaf, {
             "store": "reached" if reachable else "out of reach",
+            "writes": writes,
             "deaf": deaf,
             "working": works,
         }

@@ -118,7 +118,7 @@ def django_wrapper(dsn: str) -> Any:
     from django.conf import settings
 
     if not settings.configured:
-        settings.configure(USE_TZ=True)
+        settings.configure(USE_TZ=True, TIME_ZONE="UTC")
         django.setup()
     from django.db import connection, connections
 

@@ -1,10 +1,9 @@
 """Checkpoints: who may write one, and that none outlives its job for long [C5] [K6]."""
 
-import asyncio
-
 import asyncpg
 import pytest
 
+from tests.stopwatch import within
 from tests.store.postgres.families import family
 from tests.store.postgres.kit import Base
 from windlass.core.retry import DeathPolicy
@@ -79,7 +78,7 @@ async def test_a_checkpoint_in_an_open_transaction_keeps_the_worker_alive_and_no
     await handler.begin()
     assert await handler.value(SAVE, worker, one.id, lane, one.claim, one.seq)
     outcome = Outcome(job=other, kind=Kind.RETRY, delay=60.0)
-    async with asyncio.timeout(5.0):
+    async with within(5.0):
         assert (await store.finish(worker, 1, [outcome])).applied == 1
         assert [job.id for claim in await store.unfinished(worker) for job in claim.jobs] == [one.id]
         await store.beat(worker)

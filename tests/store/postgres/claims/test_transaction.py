@@ -8,6 +8,7 @@ import asyncpg
 import pytest
 
 from tests.conformance.kit import failure
+from tests.stopwatch import within
 from tests.store.postgres.kit import Base
 from windlass.core.states import Kind, State
 from windlass.errors import ClaimLost, StoreUnavailable, WorkerLost
@@ -136,7 +137,7 @@ async def test_handlers_never_take_the_last_connections(alone: Base) -> None:
             )
         third = store.transaction(worker, 3, lambda: Outcome(job=jobs[2]))
         waiting = asyncio.create_task(third.__aenter__())
-        async with asyncio.timeout(10):
+        async with within(10):
             await asyncio.gather(*(store.beat(worker) for _ in range(3)))
             assert await store.claim(worker, ["q"], 1) == []
         assert not waiting.done()

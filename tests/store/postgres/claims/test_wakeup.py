@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.stopwatch import Stopwatch
+from tests.stopwatch import Stopwatch, within
 from tests.store.postgres.kit import Base, Session
 from windlass.store.postgres.connections import listener
 from windlass.store.settings import StoreSettings
@@ -36,7 +36,7 @@ class Ear:
         """All that was said up to now: a word of one's own comes last."""
         await session.run("SELECT pg_notify('windlass', 'last')")
         words: list[str] = []
-        async with asyncio.timeout(10):
+        async with within(10):
             while (word := await self.heard.get()) != "last":
                 words.append(word)
         return words
@@ -240,7 +240,7 @@ async def test_a_listener_that_was_cut_off_is_made_anew(alone: Base) -> None:
     assert await store.claim(worker, queues, 10) == []
     assert await alone.look.value(CUT, alone.look.pid) == 1
     await alone.look.enqueue()
-    async with asyncio.timeout(4):
+    async with within(4):
         while not await store.claim(worker, queues, 10):
             await store.wait(queues, 5)
     assert await store.claim(worker, queues, 10) == []

@@ -12,6 +12,7 @@ import pytest
 
 from tests.chaos.kit import until
 from tests.stock import BOTH
+from tests.stopwatch import within
 from tests.store.postgres.kit import Base
 from windlass.errors import StoreUnavailable
 from windlass.store.postgres import PostgresStore
@@ -44,7 +45,7 @@ async def test_who_is_no_worker_opens_another_sooner(alone: Base) -> None:
     store = await alone.store()
     await store.queues()
     async with held(store):
-        async with asyncio.timeout(5):
+        async with within(5):
             await store.queues()
         assert store._db.pool()[0] == 2
 
@@ -56,7 +57,7 @@ async def test_who_waits_for_long_gets_another_which_is_closed_when_it_was_not_n
     monkeypatch.setattr(pool, "SURPLUS", 0.2)
     store = await alone.store()
     async with held(store):
-        async with asyncio.timeout(5):
+        async with within(5):
             await store.queues()
         assert store._db.pool() == (2, 1)
 
@@ -87,7 +88,7 @@ async def test_a_block_never_holds_the_only_connection(alone: Base) -> None:
     """A handler's transaction may last for hours, and may call the store itself [C4]."""
     store = await alone.store()
     await store.queues()
-    async with held(store, lend=True), asyncio.timeout(5):
+    async with held(store, lend=True), within(5):
         await store.queues()
         async with held(store, lend=True):
             await store.queues()
@@ -125,13 +126,13 @@ async def test_where_the_server_has_no_room_calls_wait_for_each_other(
             async with held(store, lend=True):
                 pass
         assert not waiting.done(), "what was refused to a block does not concern a call"
-    async with asyncio.timeout(5):
+    async with within(5):
         await waiting
 
 
 async def test_more_calls_at_once_than_connections(alone: Base) -> None:
     store = await alone.store()
-    async with asyncio.timeout(20):
+    async with within(20):
         for _ in range(5):
             await asyncio.gather(*(store.queues() for _ in range(40)))
     assert store._db.pool()[0] <= 10
@@ -167,7 +168,7 @@ async def test_connections_that_were_lost_while_they_rested_fail_nobody(alone: B
 async def test_a_store_closes(alone: Base) -> None:
     store = await alone.store()
     await store.queues()
-    async with asyncio.timeout(5):
+    async with within(5):
         await store.close()
 
     async def none() -> bool:

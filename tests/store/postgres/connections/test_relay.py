@@ -8,7 +8,7 @@ import pytest
 
 from tests.chaos.kit import until
 from tests.stock import BOTH
-from tests.stopwatch import Stopwatch
+from tests.stopwatch import Stopwatch, within
 from tests.store.postgres.kit import Base
 from windlass.store.postgres import PostgresStore
 from windlass.store.postgres.connections import listener
@@ -108,7 +108,7 @@ async def test_the_end_of_a_job_reaches_who_waits_for_it_where_others_listen(alo
         waiting = asyncio.create_task(child.wait_finished(receipt.id, 30))
         await asyncio.sleep(0.05)
         await parent.cancel([receipt.id])
-        async with asyncio.timeout(5):
+        async with within(5):
             assert (await waiting).state.value == "cancelled"
         assert await alone.look.value(LISTENERS) == 1
 
@@ -156,7 +156,7 @@ async def test_a_listener_that_nobody_waits_for_is_closed(
     await until(none, 5.0)
     watch = Stopwatch()
     waiting = asyncio.create_task(store.wait([alone.queue], 30))
-    async with asyncio.timeout(5):
+    async with within(5):
         assert await waiting, "it has just begun to listen, so it looks"
     assert watch.seconds() < 4
     assert await alone.look.value(LISTENERS) == 1

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from tests.stopwatch import within
 from tests.store.postgres.kit import Base
 from windlass.errors import AlreadyEnqueued, QueueFull, StoreUnavailable
 from windlass.store.postgres import intake as intakes
@@ -202,7 +203,7 @@ async def test_a_job_that_may_have_to_wait_is_sent_on_its_own(fields: dict[str, 
     stuck = asyncio.create_task(intake.add(NewJob(task="stick", payload="1", **fields)))  # type: ignore[arg-type]
     while not line.batches:  # noqa: ASYNC110
         await asyncio.sleep(0)
-    async with asyncio.timeout(intakes.PATIENCE):  # others do not even need a second call beside it
+    async with within(intakes.PATIENCE):  # others do not even need a second call beside it
         got = await asyncio.gather(*(intake.add(job("a", n)) for n in range(20)))
     assert got == [Receipt(n) for n in range(20)]
     line.open.set()

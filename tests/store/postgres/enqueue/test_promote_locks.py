@@ -1,10 +1,10 @@
 """Promotion where others hold what is due: it passes them, loses none, and reads little [S2] [fault 27]."""
 
-import asyncio
 from datetime import timedelta
 
 import pytest
 
+from tests.stopwatch import within
 from tests.store.postgres.kit import Base, Session
 from tests.store.postgres.plans import explained, plans
 
@@ -117,7 +117,7 @@ async def test_a_lane_that_somebody_is_about_to_declare_holds_up_only_its_own_jo
     waits = await alone.look.enqueue(queue="new", delay=SOON)
     (goes,) = await later(alone, 1, 1)
     await alone.until(DUE, 2)
-    async with asyncio.timeout(5):
+    async with within(5):
         assert await promoted(alone, 10, 1) == 1
     assert await alone.drain(lane, worker) == [goes]
     await other.commit()

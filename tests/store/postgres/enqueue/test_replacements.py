@@ -7,6 +7,7 @@ import asyncpg
 import pytest
 
 from tests.conformance.kit import job
+from tests.stopwatch import within
 from tests.store.postgres.kit import PATIENCE, Base, Session
 from windlass.core.states import Kind
 
@@ -183,7 +184,7 @@ async def test_an_enqueue_that_was_committed_does_not_fail(alone: Base) -> None:
     (first,) = await store.enqueue([new])
     await blocker.begin()
     await blocker.value("SELECT windlass.lane_lock($1)", await alone.lane())
-    async with asyncio.timeout(PATIENCE):
+    async with within(PATIENCE):
         (second,) = await store.enqueue([new])
     assert second.status == "replaced"
     await blocker.rollback()

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.stopwatch import Stopwatch
+from tests.stopwatch import Stopwatch, within
 from tests.store.postgres.kit import Base, Session
 from windlass.core.flow import gates
 from windlass.core.states import Kind
@@ -162,7 +162,7 @@ async def test_producers_do_not_wait_for_each_other_or_for_who_lets_in(base: Bas
     await one.enqueue(concurrency_key=key_of(base), ordering_key=key_of(base))
     await admitter.begin()
     await admitter.value(ADMIT, [gate, gates.order_gate(base.queue, key_of(base))], 0)
-    async with asyncio.timeout(5):
+    async with within(5):
         await held(other, 3, concurrency_key=key_of(base))
     await admitter.commit()
     await one.commit()

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.stock import BOTH
+from tests.stopwatch import within
 from tests.store.postgres.kit import Base
 from tests.store.postgres.ring import Ring
 from windlass.core.retry import DeathPolicy
@@ -294,7 +295,7 @@ async def test_a_job_that_has_seen_a_worker_die_is_claimed_alone(chains: Chains)
     heir = Chains(base, chains.store, await base.worker())
     (again,) = await heir.claim()
     (second,) = await heir.finish([again], kind=Kind.RETRY, delay=0.01)
-    async with asyncio.timeout(20):
+    async with within(20):
         while not await base.look.value("SELECT EXISTS (SELECT FROM windlass.held WHERE id = $1)", job.id):
             await chains.store.promote()
     assert await heir.finish([second]) == []
@@ -337,7 +338,7 @@ async def test_two_workers_of_one_key_never_run_more_than_its_limit(chains: Chai
             jobs = await worker.finish(jobs, room=2)
             running.update(job.id for job in jobs)
 
-    async with asyncio.timeout(60):
+    async with within(60):
         await asyncio.gather(*map(work, workers))
     assert sorted(ran) == sorted(ids)
 

@@ -1,13 +1,13 @@
 """Where waiting lists begin: what has left one is not walked over again, and nobody who joins below the start
 is overlooked [rule 14] [F3] [F6] [S2]."""
 
-import asyncio
 import json
 import re
 
 import pytest
 
 from tests.stock import BOTH
+from tests.stopwatch import within
 from tests.store.postgres.kit import Base, Session
 from tests.store.postgres.limits.test_runs import KINDS, OVERLOOKED, Runs, numbers, runs
 from tests.store.postgres.plans import blocks, explained, plans
@@ -27,7 +27,7 @@ LIVED = 100
 async def live(runs: Runs, kind: str, n: int = LIVED) -> int:
     """Run so many jobs of a list, one after the other, until its start is known, and return that."""
     gate = runs.gate(kind)
-    async with asyncio.timeout(20):
+    async with within(20):
         while await runs.base.look.value(START, gate) is None:
             await runs.enqueue(n, **runs.options(kind))
             assert sorted(await runs.drain(n))
@@ -50,7 +50,7 @@ async def test_one_that_commits_late_is_found(runs: Runs, kind: str) -> None:
     late = await insert(session, runs, kind)
     turn = await session.value("SELECT turn FROM windlass.held WHERE id = $1", late)
     n = 0
-    async with asyncio.timeout(20):
+    async with within(20):
         while await runs.base.look.value(START, gate) <= turn:
             await runs.enqueue(20, **runs.options(kind))
             n += len(await runs.drain(20))
@@ -71,7 +71,7 @@ async def test_one_that_came_late_and_has_no_room_yet_stays_found(runs: Runs, ki
     await session.begin()
     late = await insert(session, runs, kind)
     turn = await session.value("SELECT turn FROM windlass.held WHERE id = $1", late)
-    async with asyncio.timeout(20):
+    async with within(20):
         while await runs.base.look.value(START, gate) <= turn:
             await runs.enqueue(20, **runs.options(kind))
             await runs.drain(20)
@@ -175,7 +175,7 @@ async def test_a_copy_begins_its_lists_anew(runs: Runs) -> None:
     """[rule 15] Its transactions have other numbers, so what was noted before one of them says nothing."""
     await live(runs, "concurrency_key")
     base = runs.base
-    async with asyncio.timeout(20):
+    async with within(20):
         while not await base.look.value("SELECT noted > '0' FROM windlass.gate_look"):
             await runs.enqueue(2)
             await runs.store.promote()

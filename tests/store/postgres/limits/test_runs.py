@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.stock import BOTH
+from tests.stopwatch import within
 from tests.store.postgres.kit import Base
 from tests.store.postgres.limits.test_handover import Chains, die, handed
 from tests.store.postgres.ring import Ring
@@ -78,7 +79,7 @@ class Runs(Chains):
     async def drain(self, n: int) -> list[int]:
         """Run what is left, so many jobs, one flush after the other; in which order."""
         ran: list[int] = []
-        async with asyncio.timeout(20):
+        async with within(20):
             while len(ran) < n:
                 await self.store.promote()
                 jobs = await self.claim()
@@ -426,7 +427,7 @@ async def test_whatever_happens_to_runs_no_limit_is_exceeded(base: Base, kind: s
         buffers[worker] += list(by_run.values())
         assert sum(map(len, buffers.values())) <= limit
 
-    async with asyncio.timeout(120):
+    async with within(120):
         while len(ended) < len(ids):
             worker = dice.choice(workers)
             if not buffers[worker]:

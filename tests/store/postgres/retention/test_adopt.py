@@ -7,6 +7,7 @@ import asyncpg
 import pytest
 
 from tests.postgres import Server
+from tests.stopwatch import within
 from tests.store.postgres.families import plan
 from tests.store.postgres.kit import Base, connect
 from tests.store.postgres.ring import Ring
@@ -207,7 +208,7 @@ async def test_a_copy_goes_its_own_way(pg_server: Server, pg_template: str) -> N
         with pytest.raises(WorkerLost):
             await store.beat(1)
         ran: list[int] = []
-        async with asyncio.timeout(10):
+        async with within(10):
             while (await store.depth())["q"].ready:
                 ran += [held.id for batch in await store.claim(2, ["q"], 10) for held in batch.jobs]
         assert set(ran) >= set(jobs)

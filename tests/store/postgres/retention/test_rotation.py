@@ -8,6 +8,7 @@ import asyncio
 import asyncpg
 import pytest
 
+from tests.stopwatch import within
 from tests.store.postgres.kit import Base
 from tests.store.postgres.ring import Ring
 
@@ -88,7 +89,7 @@ async def test_a_claim_in_flight_makes_the_rotation_give_way(alone: Base) -> Non
     (claimer,) = await alone.sessions(1)
     await claimer.begin()
     await claimer.run("SELECT pg_advisory_xact_lock(windlass.lock_space(), $1)", lane)
-    async with asyncio.timeout(10):
+    async with within(10):
         assert (await store.rotate(force=True)).reclaimed is False
     await claimer.row("SELECT * FROM windlass.claim_take($1, $2, 1)", lane, worker)
     await claimer.commit()

@@ -9,6 +9,7 @@ import asyncpg
 import pytest
 
 from tests.postgres import Server
+from tests.stopwatch import within
 from tests.store.postgres.kit import Base, Isolation, Session
 from windlass.store.postgres import PostgresStore
 
@@ -49,7 +50,7 @@ async def turning(alone: Base) -> AsyncIterator[Callable[[], Awaitable[None]]]:
 
     async def once_around() -> None:
         target = turns + 9
-        async with asyncio.timeout(30):
+        async with within(30):
             while turns < target:  # noqa: ASYNC110 - counted by the task beside
                 await asyncio.sleep(0.01)
 
@@ -63,7 +64,7 @@ async def tasks(base: Base) -> list[str]:
     """Run everything that is there; the tasks by name."""
     lane, worker = await base.lane(), await base.worker()
     names: list[str] = []
-    async with asyncio.timeout(20):
+    async with within(20):
         while (got := await base.claim(lane, worker)).status != "empty":
             names += [job.task for job in got.jobs]
             await base.finish(worker, got.jobs)

@@ -29,6 +29,23 @@ async def test_o5_the_host_of_the_worker_is_called_when_the_cancel_commits(alone
     assert await ear.words(session) == []
 
 
+@pytest.mark.parametrize(("verb", "done"), [("cancel", "cancelled"), ("delete", "deleted")])
+async def test_o5_many_cancels_in_one_call_call_each_host_once(alone: Base, verb: str, done: str) -> None:
+    """A thousand calls of one host would lead to as many heartbeats."""
+    lane, store, jobs, workers = await alone.lane(), await alone.store(), list[int](), list[int]()
+    for _ in range(2):
+        workers.append(await alone.worker())
+        for _ in range(5):
+            await alone.look.enqueue()
+        jobs += (await alone.claim(lane, workers[-1], limit=5)).ids
+    waits = await alone.look.enqueue()
+    ear, session = await listening(alone)
+    answers = await getattr(store, verb)([*jobs, waits])
+    assert answers == {**dict.fromkeys(jobs, "requested"), waits: done}
+    words = [word for word in await ear.words(session) if word.startswith("@")]
+    assert sorted(words) == sorted(f"@{worker}" for worker in workers)
+
+
 async def test_a_transaction_that_will_be_prepared_may_cancel(alone: Base) -> None:
     """[rule 10] One that has notified could not be."""
     _, _, job = await begun(alone)

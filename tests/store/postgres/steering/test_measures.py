@@ -12,6 +12,7 @@ import asyncpg
 import msgspec
 import pytest
 
+from tests.stopwatch import within
 from tests.store.postgres.kit import Base
 from windlass.core.rollup import EVER, HOUR, MINUTE, Place, Sample, roll
 from windlass.errors import StoreError, StoreForbidden
@@ -67,7 +68,7 @@ async def test_telling_waits_for_no_job_and_no_job_waits_for_it(alone: Base) -> 
         "SELECT windlass.report($1, 1, '[]', NULL, '[{\"at\": 1, \"kind\": \"dead\"}]', '{}')", worker
     )
     await reporter.value("SELECT busy FROM windlass.rollup_take(10, 0)")
-    async with asyncio.timeout(5):
+    async with within(5):
         got = await alone.claim(lane, worker)
         assert (await alone.finish(worker, got.jobs)).applied == 1
         await store.beat(worker)

@@ -7,7 +7,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from tests.stopwatch import Stopwatch
+from tests.stopwatch import Stopwatch, within
 from tests.store.sqlite.invariants import check
 from tests.store.sqlite.kit import drain, foreign, job, opened
 from windlass.errors import ConfigurationError, StoreFull, StoreUnavailable
@@ -153,7 +153,7 @@ async def test_a_write_waits_for_a_short_lock(tmp_path: Path) -> None:
         assert not call.done()
         other.execute("COMMIT")
         other.close()
-        async with asyncio.timeout(5):
+        async with within(5):
             await call
 
 
@@ -177,7 +177,7 @@ async def test_a_checkpoint_that_cannot_be_bound_ends_no_thread(tmp_path: Path) 
         await store.register(WorkerInfo(id=5, queues=("default",)))
         await store.enqueue([job()])
         [claim] = await store.claim(5, ["default"], 1)
-        async with asyncio.timeout(10):
+        async with within(10):
             for _ in range(2):
                 with pytest.raises(OverflowError):
                     await store.checkpoint(5, claim.jobs[0], Checkpoint("1", done=2**70))

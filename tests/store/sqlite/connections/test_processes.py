@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.stopwatch import within
 from tests.store.sqlite.invariants import check
 from tests.store.sqlite.kit import drain, foreign, job, opened, start
 from windlass.core.retry import DeathPolicy
@@ -104,7 +105,7 @@ async def test_other_processes_wake_a_waiting_worker(tmp_path: Path) -> None:
         waiting = asyncio.create_task(store.wait(["default"], 30.0))
         await asyncio.sleep(0.05)
         await other.enqueue([job()])
-        async with asyncio.timeout(5):
+        async with within(5):
             assert await waiting
 
 

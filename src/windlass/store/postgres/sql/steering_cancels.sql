@@ -40,7 +40,7 @@ BEGIN
 END $$;
 
 -- Requests the cancel of a job that runs, and wakes the host of the worker that holds it. A parent has none.
--- Callers: cancel_job, delete. May call: worker. Lock: none.
+-- Callers: cancel_job, delete, request_cancels. May call: worker. Lock: none.
 -- Where the word gets lost, the worker's next beat tells.
 CREATE OR REPLACE FUNCTION windlass.request_cancel(p_job bigint, p_worker bigint) RETURNS void
 LANGUAGE plpgsql AS $$
@@ -49,6 +49,31 @@ BEGIN
     IF FOUND AND p_worker IS NOT NULL THEN
         PERFORM windlass.wake('@' || p_worker);
     END IF;
+END $$;
+
+-- Requests the cancels of those of some jobs that run and are neither parent nor part, and returns them. Each
+-- host is woken once: a notification leads to a heartbeat.
+-- Callers: the store. May call: worker. Lock: ACCESS SHARE on claim, as in finish; the requests, in the order
+-- of their jobs, so that no two of these deadlock.
+CREATE OR REPLACE FUNCTION windlass.request_cancels(p_jobs bigint[]) RETURNS bigint[]
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
+SET enable_bitmapscan = off SET jit = off AS $$
+DECLARE
+    p      record;
+    v_jobs bigint[] := '{}';
+BEGIN
+    PERFORM windlass.require_read_committed();
+    LOCK TABLE windlass.claim IN ACCESS SHARE MODE;
+    FOR p IN SELECT j.id, l.worker
+               FROM unnest(p_jobs) AS j (id) CROSS JOIN LATERAL windlass.locate(j.id) AS l
+              WHERE l.claim IS NOT NULL AND l.kind IS NULL
+                AND NOT EXISTS (SELECT FROM windlass.part t WHERE t.job = j.id OFFSET 0)
+                AND NOT EXISTS (SELECT FROM windlass.parent x WHERE x.id = j.id OFFSET 0)
+              ORDER BY j.id LOOP
+        PERFORM windlass.request_cancel(p.id, p.worker);
+        v_jobs := v_jobs || p.id;
+    END LOOP;
+    RETURN v_jobs;
 END $$;
 
 -- One bounded step: cancels jobs whose cancel was requested while a flush put them off, neither of which saw

@@ -6,10 +6,10 @@ import msgspec
 
 from windlass.core.states import State
 from windlass.handles.group import cancel_group
+from windlass.operations.principal import Principal, Role
 from windlass.presentation.audit import AuditEntry
 from windlass.presentation.groups import GroupShape, group_of
 from windlass.store.protocol import Store
-from windlass.web.http.principal import Principal, Role
 from windlass.web.http.problems import NotFound
 from windlass.web.service.audit import Actions
 

@@ -12,10 +12,10 @@ from windlass.core.json_shapes import misfit
 from windlass.errors import JobNotFound
 from windlass.handles import signal_links
 from windlass.handles.signal_links import Link
+from windlass.operations.principal import Principal, Role
 from windlass.presentation import audit
 from windlass.presentation.signals import WaitShape, shape_of, wait_shape
 from windlass.store.records import Once
-from windlass.web.http.principal import Principal, Role
 from windlass.web.http.problems import Invalid
 from windlass.web.service.audit import Actions, Audit
 from windlass.web.service.store_access import StoreAccess

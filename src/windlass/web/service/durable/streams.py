@@ -12,10 +12,10 @@ from typing import Final, NamedTuple
 
 from windlass.core.states import FINISHED, State
 from windlass.errors import JobNotFound
+from windlass.operations.principal import Principal, Role
 from windlass.presentation.streams import StreamEventShape, stream_shapes
 from windlass.store.records import StreamPage
 from windlass.web.http.answers import encode
-from windlass.web.http.principal import Principal, Role
 from windlass.web.service.store_access import StoreAccess
 
 WAIT: Final = 15.0

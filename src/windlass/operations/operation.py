@@ -1,0 +1,221 @@
+"""An operation and what it is handed: the store, the answers that many readers share, and a place for its
+audit entry. `Operation.params` says how a route, a command or a form reads its arguments."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Awaitable, Callable, Hashable
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Concatenate,
+    Final,
+    Generic,
+    NamedTuple,
+    ParamSpec,
+    Protocol,
+    TypeVar,
+    get_type_hints,
+)
+
+import msgspec
+
+from windlass.core.names import MAX_LENGTH
+from windlass.operations.principal import Principal, Role
+from windlass.presentation.audit import AuditEntry
+from windlass.store.fields import Unit
+from windlass.store.protocol import Store
+
+if TYPE_CHECKING:
+    from windlass.app import Windlass
+
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T")
+_IN_PATH: Final = re.compile(r"\{(\w+)\}")
+
+Limit = Annotated[int, msgspec.Meta(ge=1, le=500)]
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_LENGTH, pattern=r"^[a-z0-9_.-]+$")]
+Text = Annotated[str, msgspec.Meta(max_length=255)]
+
+
+class Reads(Protocol):
+    """Answers that the readers of a server share."""
+
+    async def shared(self, key: Hashable, ttl: float, read: Callable[[Store], Awaitable[T]]) -> T:
+        """Return the answer to a read, at most `ttl` seconds old."""
+
+
+class Ops:
+    """What an operation is handed."""
+
+    def __init__(self, app: Windlass, store: Store, principal: Principal, reads: Reads | None = None) -> None:
+        self.app: Final = app
+        self.store: Final = store
+        self.principal: Final = principal
+        self._reads = reads
+        self.deeds: Final[list[AuditEntry]] = []
+        """What was done, for the timeline."""
+        self.said: str = ""
+        """What was done, in a sentence for the operator."""
+
+    async def shared(self, key: Hashable, ttl: float, read: Callable[[Store], Awaitable[T]]) -> T:
+        """Read from the store, or take what another reader was answered within `ttl` seconds."""
+        if self._reads is None:
+            return await read(self.store)
+        return await self._reads.shared(key, ttl, read)
+
+    def did(
+        self, text: str, *, said: str = "", job: int | None = None, queue: str = "", task: str = ""
+    ) -> None:
+        """Record what was done: `text` for the timeline, `said` for the operator."""
+        self.deeds.append(AuditEntry(text, job, queue, task))
+        self.said = said or text
+
+
+class Settings(NamedTuple):
+    """Marks an argument that holds changes of settings: `Annotated[Mapping, Settings(NewBudget)]`."""
+
+    record: type[msgspec.Struct]
+
+
+class Help(NamedTuple):
+    """What a command says about an argument, and how people write it there."""
+
+    text: str
+    unit: Unit | None = None
+    option: str = ""
+    """The flag, where it is not made of the name."""
+
+
+class Removed(msgspec.Struct, frozen=True):
+    """What was removed."""
+
+    removed: str
+
+
+class Param(msgspec.Struct, frozen=True):
+    """An argument of an operation."""
+
+    name: str
+    type: Any
+    default: Any
+    """msgspec.NODEFAULT where it must be given."""
+    in_path: bool
+    settings: Settings | None
+    help: Help
+
+    @property
+    def is_body(self) -> bool:
+        """Whether it is the body of a request as a whole, and not one field of it."""
+        return isinstance(self.type, type) and issubclass(self.type, msgspec.Struct)
+
+
+class Operation(Generic[P, R]):
+    """One operation. Calling it runs it with an `Ops`; who asks was checked before, by `role`."""
+
+    def __init__(
+        self,
+        function: Callable[Concatenate[Ops, P], Awaitable[R]],
+        *,
+        subject: str,
+        role: Role,
+        method: str,
+        path: str,
+        status: int,
+    ) -> None:
+        self.function: Final = function
+        self.name: Final = function.__name__
+        verb = self.name.partition("_")[0]
+        self.command: Final = subject if verb == "list" else verb
+        """Its command: `budgets` of `list_budgets`, `drain` of `drain_budget`."""
+        self.subject: Final = subject
+        self.role: Final = role
+        self.method: Final = method
+        self.path: Final = path
+        """Its address below /api; empty where it has none."""
+        self.status: Final = status
+        self.help: Final = inspect.getdoc(function) or ""
+        self.summary: Final = self.help.partition("\n")[0]
+        hints = get_type_hints(function, include_extras=True)
+        self.answer: Final = hints.pop("return")
+        named = _IN_PATH.findall(path)
+        parameters = list(inspect.signature(function).parameters.values())[1:]
+        self.params: Final = tuple(_param(each, hints[each.name], named) for each in parameters)
+
+    async def __call__(self, ops: Ops, *args: P.args, **kwargs: P.kwargs) -> R:
+        return await self.function(ops, *args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<Operation {self.name}>"
+
+
+class Subject(list[Operation[Any, Any]]):
+    """The operations of a subject. Each decorator names the method and path of the operation's route."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.name: Final = name
+
+    def get(self, path: str) -> Declaration:
+        """Declare a view."""
+        return Declaration(self, "GET", path, Role.READ)
+
+    def post(self, path: str, status: int = 200, role: Role = Role.OPERATE) -> Declaration:
+        """Declare an action."""
+        return Declaration(self, "POST", path, role, status)
+
+    def put(self, path: str) -> Declaration:
+        """Declare a change of settings."""
+        return Declaration(self, "PUT", path)
+
+    def patch(self, path: str) -> Declaration:
+        """Declare a change of a part of what is there."""
+        return Declaration(self, "PATCH", path)
+
+    def delete(self, path: str) -> Declaration:
+        """Declare a removal."""
+        return Declaration(self, "DELETE", path)
+
+    def command(self) -> Declaration:
+        """Declare an action that has a command and no route."""
+        return Declaration(self, "", "")
+
+
+class Declaration:
+    """A decorator that makes a function an operation of a subject."""
+
+    def __init__(
+        self, subject: Subject, method: str, path: str, role: Role = Role.OPERATE, status: int = 200
+    ) -> None:
+        self._subject = subject
+        self._method = method
+        self._path = path
+        self._role = role
+        self._status = status
+
+    def __call__(self, function: Callable[Concatenate[Ops, P], Awaitable[R]]) -> Operation[P, R]:
+        made = Operation(
+            function,
+            subject=self._subject.name,
+            role=self._role,
+            method=self._method,
+            path=self._path,
+            status=self._status,
+        )
+        self._subject.append(made)
+        return made
+
+
+def _param(parameter: inspect.Parameter, kind: Any, in_path: list[str]) -> Param:
+    marks = getattr(kind, "__metadata__", ())
+    return Param(
+        name=parameter.name,
+        type=kind,
+        default=msgspec.NODEFAULT if parameter.default is inspect.Parameter.empty else parameter.default,
+        in_path=parameter.name in in_path,
+        settings=next((each for each in marks if isinstance(each, Settings)), None),
+        help=next((each for each in marks if isinstance(each, Help)), Help("")),
+    )

@@ -1,0 +1,51 @@
+"""Why an operation is refused. The API answers with a status, a command with one line and exit code 1."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import ClassVar
+
+from windlass.errors import WindlassError
+from windlass.presentation.text import one_line
+
+
+class Refusal(WindlassError):
+    """An operation was refused, and nothing was changed."""
+
+    status: ClassVar[int] = 400
+    code: ClassVar[str] = "invalid"
+
+    def __init__(self, message: str, field: str | None = None) -> None:
+        super().__init__(message)
+        self.field = field
+        """The parameter that is wrong, if one is."""
+
+
+class Invalid(Refusal):
+    """A parameter makes no sense."""
+
+
+class NotFound(Refusal):
+    """Nothing has this name or id."""
+
+    status: ClassVar[int] = 404
+    code: ClassVar[str] = "not_found"
+
+
+class Conflict(Refusal):
+    """The request conflicts with the current state."""
+
+    status: ClassVar[int] = 409
+    code: ClassVar[str] = "conflict"
+
+
+@contextmanager
+def refusing() -> Iterator[None]:
+    """Turn what a store says about a value into a refusal."""
+    try:
+        yield
+    except WindlassError:
+        raise
+    except ValueError as error:
+        raise Invalid(one_line(str(error))) from error

@@ -1,0 +1,68 @@
+"""One function, one operation: its route, its command and a call from Python do and say the same."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.cli.kit import Desk
+from windlass import Windlass
+from windlass.operations.budgets import budgets, drain_budget
+from windlass.operations.operation import Operation, Ops, Subject
+from windlass.operations.principal import Principal, Role
+from windlass.web.api.routing import ENDPOINTS
+
+SUBJECTS: tuple[Subject, ...] = (budgets,)
+EVERY = pytest.mark.parametrize(
+    "operation", [each for subject in SUBJECTS for each in subject], ids=lambda each: str(each.name)
+)
+
+
+@EVERY
+def test_every_operation_says_what_it_does_and_who_may(operation: Operation[Any, Any]) -> None:
+    assert operation.summary
+    assert not operation.summary.endswith(".")
+    assert operation.role is (Role.READ if operation.method == "GET" else Role.OPERATE)
+
+
+@EVERY
+def test_every_argument_in_an_address_is_an_argument(operation: Operation[Any, Any]) -> None:
+    taken = [param.name for param in operation.params if param.in_path]
+    assert operation.path.count("{") == len(taken)
+
+
+@EVERY
+def test_every_operation_with_an_address_is_an_endpoint(operation: Operation[Any, Any]) -> None:
+    routed = {(each.method, each.path): each for each in ENDPOINTS}
+    if operation.path:
+        found = routed[operation.method, operation.path]
+        assert (found.role, found.summary, found.answer) == (
+            operation.role,
+            operation.summary,
+            operation.answer,
+        )
+
+
+def test_m2_a_call_and_a_command_answer_and_record_alike(any_desk: Desk) -> None:
+    any_desk.ok("budget", "set", "github", "--rate", "1/h", "--burst", "5")
+    told = any_desk.ok("budget", "drain", "github", "--for", "5m")
+    printed = any_desk.json("budget", "drain", "github", "--for", "5m")
+
+    async def drain(rig: Any) -> tuple[Any, Ops]:
+        ops = Ops(Windlass(), rig.store, Principal("me", Role.OPERATE))
+        return await drain_budget(ops, "github", 300.0), ops
+
+    answer, ops = any_desk.visit(drain)
+    assert told.strip() == ops.said == "github is drained and grants nothing for 5 min"
+    assert [entry.text for entry in ops.deeds] == ["budget github: drained"]
+    called = msgspec.to_builtins(answer)
+    passing = {"tokens", "paused_for", "state_text", "used_until"}
+    assert {name: value for name, value in called.items() if name not in passing} == {
+        name: value for name, value in printed.items() if name not in passing
+    }
+
+
+def test_what_does_not_exist_is_refused_in_the_same_words(any_desk: Desk) -> None:
+    any_desk.ok("budget", "set", "github", "--rate", "1/h")
+    said = any_desk.refused("budget", "drain", "githbu")
+    assert "no budget 'githbu'; there are github" in said
