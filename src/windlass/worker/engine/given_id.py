@@ -24,7 +24,7 @@ LOOK_EVERY: Final = 0.2
 
 
 class GivenId:
-    """What was seen of the worker that has the id, from one try to the next."""
+    """The worker that has the id, as it was seen from one try to the next."""
 
     def __init__(self, store: Store, policy: DeathPolicy) -> None:
         self._store = store

@@ -50,8 +50,8 @@ AT_ONCE: Final = 64
 
 
 class Slots:
-    """What runs in one worker. `port` is what contexts of handlers talk to, and `changed` is set when there
-    may be room to claim for. `board` notes every start, and `ended` is called with every outcome."""
+    """The running jobs of one worker. `port` is what contexts of handlers talk to, and `changed` is set when
+    there may be room to claim for. `board` notes every start, and `ended` is called with every outcome."""
 
     def __init__(
         self,
@@ -422,8 +422,8 @@ class Slots:
                     await self._none_runs.wait()
 
     def _is_kept(self, run: Run, outcome: Outcome | None) -> bool:
-        """Whether the slot of this run, for which nothing is claimed ahead, waits for a job handed over.
-        Other such jobs may come to wait for a slot."""
+        """Return whether the slot of this run, for which nothing is claimed ahead, waits for a job handed
+        over. Other such jobs may come to wait for a slot."""
         handover = self._log.handover
         if handover is None or outcome is None or run.context.ended or run.why is Why.LOST:
             return False

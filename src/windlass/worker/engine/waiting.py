@@ -92,7 +92,7 @@ async def first(*things: Coroutine[Any, Any, Any] | asyncio.Task[Any]) -> None:
 
 
 def cancelled_from_outside() -> bool:
-    """Whether this task was cancelled, also where an error on its way out has hidden that."""
+    """Return whether this task was cancelled, also where an error on its way out has hidden that."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 

@@ -1,4 +1,4 @@
-"""What handlers ask of the worker that runs them: checkpoints, and a transaction in which their job ends.
+"""The calls of handlers to the worker that runs them: checkpoints, and a transaction in which their job ends.
 
 It is the `Port` of `windlass.running.port`. Every write is fenced by the worker and the claim, and a refused
 one is counted [C5]. What handlers save is encoded and decoded by the app's codec here.
@@ -51,7 +51,7 @@ SETTINGS_KEPT: Final = 2.0
 
 
 class HandlerPort:
-    """What the contexts of one worker's handlers talk to."""
+    """The port that the contexts of one worker's handlers talk to."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class HandlerPort:
         return found if data is found.data else msgspec.structs.replace(found, data=data)
 
     async def results(self, jobs: Sequence[int]) -> dict[int, KeptResult]:
-        """What these jobs have left for those that come after them, readable, in one round trip [W4]."""
+        """Return the results of these jobs, readable, in one round trip [W4]."""
         found = await self._insist(lambda: self._store.results(jobs))
         return {
             id: each
@@ -149,7 +149,7 @@ class HandlerPort:
         return [self._opened_step(job, step) for step in found]
 
     async def wait_for_signal(self, job: ClaimedJob, wait: Wait) -> Awaited:
-        """What a handler waits for. Raises WorkerLost or ClaimLost [C5]."""
+        """Return the end of a wait, or the seconds left. Raises WorkerLost or ClaimLost [C5]."""
         try:
             found = await self._insist(lambda: self._store.wait_for_signal(self.worker, job, wait))
         except (ClaimLost, WorkerLost):
@@ -203,7 +203,7 @@ class HandlerPort:
         self._log.record.note("split", f"split into {plural(len(plan.parts), 'part')}", job=job)
 
     def span(self, task: str, part: PartOf) -> str:
-        """What a part covers."""
+        """Return the span of a part."""
         return unseal(self._codec, part.span, Purpose("span", task))
 
     def ended(self, outcome: Outcome) -> None:

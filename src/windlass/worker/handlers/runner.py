@@ -91,7 +91,7 @@ class Runner:
 
     @property
     def needs(self) -> dict[str, list[Need]]:
-        """What the tasks take of budgets, those that take something [F1]."""
+        """Return the needs of the tasks that take tokens of budgets [F1]."""
         return {name: needs for name, task in self.tasks.items() if (needs := task.needs)}
 
     def batches(self) -> dict[str, int]:
@@ -280,7 +280,7 @@ class Runner:
 
 
 def _each(task: str, answer: Any, n: int) -> list[Any]:
-    """What a batch's handler says of each of its items."""
+    """Return the answer of a batch's handler for each of its items."""
     if answer is None:
         return [None] * n
     if isinstance(answer, list | tuple) and len(answer) == n:

@@ -248,8 +248,8 @@ async def _main(end: socket.socket, board: Board, parent: int, app: Windlass | N
 
 
 def set_up(name: str) -> None:
-    """What comes before the app is imported: signals, logs, where modules are found, and the name that `ps`
-    and `top` show."""
+    """Prepare the process before the app is imported: signals, logs, where modules are found, and the name
+    that `ps` and `top` show."""
     _call_this_process(name)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     faulthandler.register(signal.SIGUSR2, all_threads=True)  # works while the interpreter is stuck

@@ -33,8 +33,8 @@ def worker_info(
     given: str = "",
     abilities: frozenset[str] = NONE,
 ) -> WorkerInfo:
-    """What an identity of this process registers in the store. It publishes the queues of its tasks for those
-    who enqueue by name [E5]."""
+    """Return the record that an identity of this process registers in the store. It publishes the queues of
+    its tasks for those who enqueue by name [E5]."""
     return WorkerInfo(
         id=worker,
         label=label,

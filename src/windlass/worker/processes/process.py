@@ -117,7 +117,8 @@ class Process:
         self._channel.send(protocol.Lose(worker))
 
     def can_run(self) -> bool:
-        """Whether the process runs at all: one that was stopped by a signal must lose its lease [C5]."""
+        """Return whether the process runs at all: one that was stopped by a signal must lose its lease
+        [C5]."""
         if self._child.returncode is not None or self.given_up:
             return False
         try:
