@@ -25,7 +25,8 @@ from windlass.settings import Settings
 from windlass.store.protocol import Store
 from windlass.store.records import STEERED, ClusterView, WakeUp
 from windlass.worker.engine.assignment import Assignment, assignment_for
-from windlass.worker.engine.waiting import answered, cancelled_from_outside
+from windlass.running.loopthread import cancelled_from_outside
+from windlass.worker.engine.waiting import answered
 from windlass.worker.reports.gauges import Whose
 from windlass.worker.reports.machine import Machine
 from windlass.worker.reports.recorder import recorder_for

@@ -96,6 +96,12 @@ def run_here(coroutine: Coroutine[Any, Any, T]) -> T:
         return runner.run(coroutine)
 
 
+def cancelled_from_outside() -> bool:
+    """Return whether this task was cancelled, also where an error on its way out has hidden that."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
 def prefer_uvloop() -> Callable[[], asyncio.AbstractEventLoop] | None:
     """Return the factory of our own event loops: uvloop's, where it is installed. A loop that the program
     runs already is never replaced."""

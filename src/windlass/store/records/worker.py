@@ -22,7 +22,7 @@ class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True):
     name: str = ""
     """The id that it was given, if any: at most one live worker has it [K13]."""
     process: str = ""
-    """The key of its process on this machine; see `worker.processes.process_key`."""
+    """The key of its process on this machine; see `worker.engine.process_key`."""
     before: int = 0
     """The id that the same worker had before, which does not count as another."""
     abilities: frozenset[str] = frozenset()

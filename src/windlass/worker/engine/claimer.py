@@ -24,7 +24,7 @@ from windlass.worker.engine.feedback import Feedback
 from windlass.worker.engine.holdings import Holdings
 from windlass.worker.engine.slots import Slots
 from windlass.worker.engine.waiting import Signal
-from windlass.worker.processes.board import Board
+from windlass.worker.reports.board import Board
 from windlass.worker.reports.recorder import Recorder
 
 logger: Final = logging.getLogger("windlass.worker")

@@ -40,9 +40,9 @@ from windlass.worker.engine.reconcile import reconcile_for_ever
 from windlass.worker.engine.waiting import log_polling, wait_for_store
 from windlass.worker.handlers.processes import Processes
 from windlass.worker.handlers.runner import Runner
-from windlass.worker.processes.board import Board
-from windlass.worker.processes.deaf import EmbeddedWatch, loop_turns, silence_limit
-from windlass.worker.processes.label import make_label, worker_info
+from windlass.worker.reports.board import Board
+from windlass.worker.engine.deaf import EmbeddedWatch, loop_turns, silence_limit
+from windlass.worker.engine.label import make_label, worker_info
 from windlass.worker.reports.recorder import recorder_for
 from windlass.worker.reports.stacks import task_stacks, thread_stacks
 

@@ -17,7 +17,7 @@ from windlass.core.retry import DeathPolicy
 from windlass.errors import ConfigurationError, WorkerIdTaken
 from windlass.store.protocol import Store
 from windlass.store.records import WorkerInfo, WorkerRecord
-from windlass.worker.processes.process_key import is_gone
+from windlass.worker.engine.process_key import is_gone
 
 logger: Final = logging.getLogger("windlass.worker")
 LOOK_EVERY: Final = 0.2

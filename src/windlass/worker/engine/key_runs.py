@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 
 from windlass.core.states import Kind
 from windlass.store.records import ClaimedJob, Outcome
-from windlass.worker.engine.run import Run, Why
+from windlass.worker.handlers.run import Run, Why
 
 FOR_GOOD = (Kind.SUCCEEDED, Kind.DEAD, Kind.CANCELLED)
 

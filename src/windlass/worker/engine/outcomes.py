@@ -24,7 +24,7 @@ from windlass.running.outages import OutageLog
 from windlass.store.protocol import Store
 from windlass.store.records import ClaimedJob, Fence, Finished, Outcome
 from windlass.worker.engine.handover import Handover
-from windlass.worker.processes.board import Board
+from windlass.worker.reports.board import Board
 from windlass.worker.reports.recorder import Recorder
 
 logger: Final = logging.getLogger("windlass.worker")

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from time import monotonic
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal, Protocol, TypeVar
 
 import msgspec
 
@@ -40,14 +40,28 @@ from windlass.store.records import (
     TaskRecord,
     Wait,
 )
-from windlass.worker.engine.outcomes import OutcomeLog
 from windlass.worker.handlers.spending import Spending
+from windlass.worker.reports.recorder import Recorder
 
 T = TypeVar("T")
 logger: Final = logging.getLogger("windlass.worker")
 PAUSES: Final = Backoff(0.05, 5.0, jitter=0.5)
 SETTINGS_KEPT: Final = 2.0
 """Seconds that settings of tasks are used before they are read again [P6]."""
+
+
+class Writes(Protocol):
+    """The outcome log of the worker, as far as handlers write beside it."""
+
+    @property
+    def record(self) -> Recorder:
+        """Return what the process reports."""
+
+    def next_number(self) -> int:
+        """Return the number of the worker's next write."""
+
+    def refuse(self, job: ClaimedJob) -> None:
+        """Count a write that the fence has refused [C5]."""
 
 
 class HandlerPort:
@@ -57,7 +71,7 @@ class HandlerPort:
         self,
         store: Store,
         worker: int,
-        log: OutcomeLog,
+        log: Writes,
         loop: asyncio.AbstractEventLoop,
         lease: float,
         codec: Codec | None = None,

@@ -23,10 +23,10 @@ from windlass.running.context import Context, entered
 from windlass.running.encoding import decode
 from windlass.running.failures import causes
 from windlass.running.hooks import Hooks
+from windlass.running.loopthread import cancelled_from_outside
 from windlass.signals import Dead
 from windlass.store.records import ClaimedJob, Need, Outcome
 from windlass.tasks.task import RegisteredTask
-from windlass.worker.engine.waiting import cancelled_from_outside
 from windlass.worker.handlers.error_outcomes import ErrorOutcomes, Policies, name
 from windlass.worker.handlers.handed import handed_payload
 from windlass.worker.handlers.handler_call import HandlerCall

@@ -20,9 +20,9 @@ from windlass.store.records import WakeUp
 from windlass.worker.engine.assignment import Assignment
 from windlass.worker.processes import channel as protocol
 from windlass.worker.processes.adoption import Adopted
-from windlass.worker.processes.board import Board
+from windlass.worker.reports.board import Board
 from windlass.worker.processes.channel import Channel
-from windlass.worker.processes.deaf import loop_turns
+from windlass.worker.engine.deaf import loop_turns
 from windlass.worker.processes.standstill import switches
 
 logger: Final = logging.getLogger("windlass.worker")

@@ -29,7 +29,7 @@ from windlass.worker.engine.waiting import first, log_polling
 from windlass.worker.processes.channel import Start
 from windlass.worker.processes.child_run import RESTARTS, ChildRun
 from windlass.worker.processes.handback import hand_back, insist
-from windlass.worker.processes.label import make_label
+from windlass.worker.engine.label import make_label
 from windlass.worker.processes.process import Process
 from windlass.worker.processes.shutdown import Shutdown, Stop
 from windlass.worker.processes.watchdog import Watchdog

@@ -17,7 +17,7 @@ from typing import Final, Generic, Protocol, TypeVar
 
 from windlass.cluster.member import Member
 from windlass.settings import Settings
-from windlass.worker.processes.board import Board
+from windlass.worker.reports.board import Board
 
 logger: Final = logging.getLogger("windlass.worker")
 BLOCKED: Final = 2.0

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from windlass.core.abilities import NONE
 from windlass.store.records import WorkerInfo
-from windlass.worker.processes.process_key import process_key
+from windlass.worker.engine.process_key import process_key
 
 if TYPE_CHECKING:
     from windlass.tasks.task import Task
