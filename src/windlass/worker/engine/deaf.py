@@ -17,7 +17,7 @@ from typing import Final, Generic, Protocol, TypeVar
 
 from windlass.cluster.member import Member
 from windlass.settings import Settings
-from windlass.worker.processes.board import Board
+from windlass.worker.reports.board import Board
 
 logger: Final = logging.getLogger("windlass.worker")
 BLOCKED: Final = 2.0
@@ -30,11 +30,11 @@ WATCH_EVERY: Final = 0.5
 
 
 class Watched(Protocol):
-    """What is asked of a worker."""
+    """A worker that is watched."""
 
     @property
     def board(self) -> Board:
-        """What it notes for us."""
+        """Return the board on which it notes its runs."""
 
 
 W = TypeVar("W", bound=Watched)
@@ -50,8 +50,8 @@ class DeafWatch(Generic[W]):
         self._looked_at = clock()
 
     def deaf(self, workers: dict[W, bool]) -> list[W]:
-        """Those that are deaf. `workers` are all there are, each with whether it has an excuse: it is not at
-        work yet, or no longer, or nobody else gets an answer either."""
+        """Return the workers that are deaf. `workers` are all there are, each with whether it has an excuse:
+        it is not at work yet, or no longer, or nobody else gets an answer either."""
         now = self._clock()
         away, self._looked_at = now - self._looked_at > AWAY, now
         self._since = {
@@ -78,7 +78,7 @@ class EmbeddedWatch:
     def __init__(self, board: Board, member: Member, limit: float) -> None:
         self.board = board
         self.deaf: bool = False
-        """Whether it takes no jobs though it could."""
+        """True if it takes no jobs though it could."""
         self._member = member
         self._watch: DeafWatch[EmbeddedWatch] = DeafWatch(limit)
 
@@ -108,10 +108,10 @@ def silence_limit(settings: Settings) -> float:
 
 
 def loop_turns(board: Board) -> bool:
-    """Whether a worker's loop turns."""
+    """Return whether a worker's loop turns."""
     return time.monotonic() - board.ticked_at < BLOCKED
 
 
 def _held(board: Board, now: float) -> bool:
-    """Whether a handler keeps its loop from turning: that is work, and its deadline ends it [C6]."""
+    """Return whether a handler keeps its loop from turning: that is work, and its deadline ends it [C6]."""
     return now - board.ticked_at > BLOCKED and bool(board.running())

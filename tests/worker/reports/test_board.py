@@ -4,7 +4,7 @@ import math
 import os
 import time
 
-from windlass.worker.processes.board import WORD, Board
+from windlass.worker.reports.board import WORD, Board
 
 
 def test_what_runs_is_on_the_board_and_what_has_ended_is_not() -> None:

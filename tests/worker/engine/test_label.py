@@ -7,7 +7,7 @@ import pytest
 
 from tests.worker.line import Line, until_it_is
 from windlass import Windlass
-from windlass.worker.processes.label import make_label
+from windlass.worker.engine.label import make_label
 
 
 def test_k7_the_parts_of_a_label() -> None:

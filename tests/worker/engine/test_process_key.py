@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from windlass.worker.processes.process_key import is_gone, process_key
+from windlass.worker.engine.process_key import is_gone, process_key
 
 SAY = (
-    "from windlass.worker.processes.process_key import process_key as key; print(key(), flush=True); input()"
+    "from windlass.worker.engine.process_key import process_key as key; print(key(), flush=True); input()"
 )
 
 
@@ -44,7 +44,7 @@ def test_one_that_is_hidden_may_run(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     boot.write_text(Path("/proc/sys/kernel/random/boot_id").read_text("ascii"), "ascii")
     (tmp_path / "self/ns").mkdir(parents=True)
     (tmp_path / "self/ns/pid").symlink_to(Path("/proc/self/ns/pid").readlink())
-    monkeypatch.setattr("windlass.worker.processes.process_key._PROC", tmp_path)
+    monkeypatch.setattr("windlass.worker.engine.process_key._PROC", tmp_path)
     assert process_key() == ""
     assert not is_gone(key)
 

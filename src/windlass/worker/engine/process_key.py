@@ -1,4 +1,4 @@
-"""What a process is known by on its machine, so that a later one can prove that it is gone [K13].
+"""The key of a process on its machine, so that a later one can prove that it is gone [K13].
 
 A process id alone proves nothing: it is used again, other machines and containers have the same ones, and a
 host's name may be anybody's. So the key names the run of the kernel, the namespace in which the id counts,
@@ -25,7 +25,8 @@ def process_key() -> str:
 
 
 def is_gone(key: str) -> bool:
-    """Whether the process with this key has ended, for sure. False: it runs, or nobody here can tell."""
+    """Return whether the process with this key has ended, for sure. False: it runs, or nobody here can
+    tell."""
     rest, _, began = key.rpartition("/")
     place, _, process = rest.rpartition("/")
     if not place or place != _place():
@@ -46,7 +47,7 @@ def _place() -> str:
 
 
 def _stat(process: int) -> list[str] | None:
-    """What the kernel says of a process, from its state on; None where it says nothing."""
+    """Return the kernel's fields of a process, from its state on; None where there are none."""
     try:
         # The name may hold blanks and brackets.
         return (_PROC / str(process) / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from windlass.store.records import Busy, Vitals
-from windlass.worker.engine.run import Run
-from windlass.worker.processes.board import Board
+from windlass.worker.handlers.run import Run
+from windlass.worker.reports.board import Board
 from windlass.worker.reports.memory import used_memory
 from windlass.worker.reports.store_clock import StoreClock
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from windlass.core.abilities import NONE
 from windlass.store.records import WorkerInfo
-from windlass.worker.processes.process_key import process_key
+from windlass.worker.engine.process_key import process_key
 
 if TYPE_CHECKING:
     from windlass.tasks.task import Task
@@ -33,8 +33,8 @@ def worker_info(
     given: str = "",
     abilities: frozenset[str] = NONE,
 ) -> WorkerInfo:
-    """What an identity of this process registers in the store. It publishes the queues of its tasks for those
-    who enqueue by name [E5]."""
+    """Return the record that an identity of this process registers in the store. It publishes the queues of
+    its tasks for those who enqueue by name [E5]."""
     return WorkerInfo(
         id=worker,
         label=label,

@@ -1,4 +1,4 @@
-"""What a child is running, in memory that it shares with its supervisor.
+"""The jobs that a child is running, in memory that it shares with its supervisor.
 
 A child that hangs, or that was killed, cannot say what it was doing. So it notes each job in a small table
 before it starts it, and wipes it out afterwards; the supervisor reads the table from outside, while the child
@@ -53,7 +53,7 @@ class Board:
 
     @classmethod
     def private(cls, entries: int) -> Board:
-        """The same for a worker in this process. It needs no `close`."""
+        """Make a board for a worker in this process. It needs no `close`."""
         return cls(-1, TABLE + entries * ENTRY.size)
 
     def enter(self, job: int, deadline: float) -> int:
@@ -105,7 +105,8 @@ class Board:
 
     @property
     def is_full(self) -> bool:
-        """Whether the store had no room for a write a moment ago: it is tried again more often than that."""
+        """Return whether the store had no room for a write a moment ago: it is tried again more often than
+        that."""
         return time.monotonic() - float(WORD.unpack_from(self._memory, FULL)[0]) < FULL_FOR
 
     @property

@@ -42,10 +42,10 @@ class Run(msgspec.Struct, eq=False):
     place: int = -1
     why: Why | None = None
     task: asyncio.Task[None] | None = None
-    """What runs it on the loop. None: its handler is under way in a thread, by `call`."""
+    """The task that runs it on the loop. None: its handler is under way in a thread, by `call`."""
     call: Call | None = None
     batch: list[Run] | None = None
-    """Those that run in one call of their handler, this one included."""
+    """The runs in one call of their handler, this one included."""
     weight: int = 1
     """The slots it takes: of a batch, the first takes one for all of them."""
 
