@@ -20,9 +20,9 @@ from windlass.store.records import WakeUp
 from windlass.worker.engine.assignment import Assignment
 from windlass.worker.processes import channel as protocol
 from windlass.worker.processes.adoption import Adopted
-from windlass.worker.processes.board import Board
+from windlass.worker.reports.board import Board
 from windlass.worker.processes.channel import Channel
-from windlass.worker.processes.deaf import loop_turns
+from windlass.worker.engine.deaf import loop_turns
 from windlass.worker.processes.standstill import switches
 
 logger: Final = logging.getLogger("windlass.worker")
@@ -117,7 +117,8 @@ class Process:
         self._channel.send(protocol.Lose(worker))
 
     def can_run(self) -> bool:
-        """Whether the process runs at all: one that was stopped by a signal must lose its lease [C5]."""
+        """Return whether the process runs at all: one that was stopped by a signal must lose its lease
+        [C5]."""
         if self._child.returncode is not None or self.given_up:
             return False
         try:
