@@ -1,5 +1,5 @@
-"""How the house stands: `python -m tests.house`. Figures and the aims that were set for them; `test_sizes` has
-the bounds that hold now."""
+"""How the house stands: `python -m tests.house`. Figures and the aims that were set for them; `test_sizes`
+has the bounds that hold now."""
 
 import sys
 

@@ -20,12 +20,12 @@ from typing import Final, Protocol
 from windlass.cluster.coordinator import TERM, Coordinator
 from windlass.core.retry import Backoff, DeathPolicy
 from windlass.errors import SchemaMissing, StoreError, StoreFull, WorkerLost
+from windlass.running.loopthread import cancelled_from_outside
 from windlass.running.outages import OutageLog
 from windlass.settings import Settings
 from windlass.store.protocol import Store
 from windlass.store.records import STEERED, ClusterView, WakeUp
 from windlass.worker.engine.assignment import Assignment, assignment_for
-from windlass.running.loopthread import cancelled_from_outside
 from windlass.worker.engine.waiting import answered
 from windlass.worker.reports.gauges import Whose
 from windlass.worker.reports.machine import Machine

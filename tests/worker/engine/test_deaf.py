@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from windlass.testing import Clock
-from windlass.worker.reports.board import ANSWERED, TICKED, WORD, Board
 from windlass.worker.engine.deaf import AWAY, DeafWatch
+from windlass.worker.reports.board import ANSWERED, TICKED, WORD, Board
 
 LIMIT = 10.0
 

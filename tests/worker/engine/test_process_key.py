@@ -9,9 +9,7 @@ import pytest
 
 from windlass.worker.engine.process_key import is_gone, process_key
 
-SAY = (
-    "from windlass.worker.engine.process_key import process_key as key; print(key(), flush=True); input()"
-)
+SAY = "from windlass.worker.engine.process_key import process_key as key; print(key(), flush=True); input()"
 
 
 def test_this_process_runs() -> None:

@@ -34,15 +34,15 @@ from windlass.running.store_handle import patiently
 from windlass.store.protocol import Store
 from windlass.store.records import WakeUp, WorkerInfo
 from windlass.worker.engine.assignment import Assignment
+from windlass.worker.engine.deaf import EmbeddedWatch, loop_turns, silence_limit
 from windlass.worker.engine.declare import declare
 from windlass.worker.engine.engine import LEAVE_TIME, Engine
+from windlass.worker.engine.label import make_label, worker_info
 from windlass.worker.engine.reconcile import reconcile_for_ever
 from windlass.worker.engine.waiting import log_polling, wait_for_store
 from windlass.worker.handlers.processes import Processes
 from windlass.worker.handlers.runner import Runner
 from windlass.worker.reports.board import Board
-from windlass.worker.engine.deaf import EmbeddedWatch, loop_turns, silence_limit
-from windlass.worker.engine.label import make_label, worker_info
 from windlass.worker.reports.recorder import recorder_for
 from windlass.worker.reports.stacks import task_stacks, thread_stacks
 

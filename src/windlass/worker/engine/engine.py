@@ -27,15 +27,15 @@ from windlass.store.protocol import Store
 from windlass.store.records import Vitals, WorkerInfo
 from windlass.worker.engine.assignment import Assignment
 from windlass.worker.engine.given_id import GivenId
-from windlass.worker.handlers.run import Why
 from windlass.worker.engine.shift import Shift
+from windlass.worker.engine.vitals import VitalsMeter
 from windlass.worker.engine.waiting import ANSWER_TIME, RECONNECT, first
+from windlass.worker.handlers.run import Why
 from windlass.worker.handlers.runner import Runner
 from windlass.worker.reports.board import Board
 from windlass.worker.reports.gauges import Whose
 from windlass.worker.reports.recorder import Recorder
 from windlass.worker.reports.reporter import Reporter
-from windlass.worker.engine.vitals import VitalsMeter
 
 logger: Final = logging.getLogger("windlass.worker")
 FEEDBACK_EVERY: Final = 1.0

@@ -13,9 +13,9 @@ from windlass.core.states import Kind
 from windlass.store.records import Fence, Outcome
 from windlass.worker.engine.capacity import Capacity
 from windlass.worker.engine.outcomes import OutcomeLog
-from windlass.worker.handlers.run import Run, Why
 from windlass.worker.engine.slots import Slots
 from windlass.worker.engine.unanswered_claims import UnansweredClaims
+from windlass.worker.handlers.run import Run, Why
 
 logger: Final = logging.getLogger("windlass.worker")
 

@@ -32,11 +32,11 @@ from windlass.worker.engine.feedback import Feedback
 from windlass.worker.engine.key_runs import RunWatch, goes_on
 from windlass.worker.engine.outcomes import OutcomeLog
 from windlass.worker.engine.quarantine import SUSPECT_TIME, Quarantine
-from windlass.worker.handlers.run import Deadlines, Run, Why
 from windlass.worker.engine.spawn import spawner
 from windlass.worker.engine.waiting import sleep_until
 from windlass.worker.handlers.handler_call import HandlerCall
 from windlass.worker.handlers.handler_port import HandlerPort
+from windlass.worker.handlers.run import Deadlines, Run, Why
 from windlass.worker.handlers.runner import Runner
 from windlass.worker.handlers.threads import Call
 from windlass.worker.reports.board import Board

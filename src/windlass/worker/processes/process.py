@@ -18,12 +18,12 @@ from windlass.core.slots import MAX_SLOTS
 from windlass.running.groups import exited
 from windlass.store.records import WakeUp
 from windlass.worker.engine.assignment import Assignment
+from windlass.worker.engine.deaf import loop_turns
 from windlass.worker.processes import channel as protocol
 from windlass.worker.processes.adoption import Adopted
-from windlass.worker.reports.board import Board
 from windlass.worker.processes.channel import Channel
-from windlass.worker.engine.deaf import loop_turns
 from windlass.worker.processes.standstill import switches
+from windlass.worker.reports.board import Board
 
 logger: Final = logging.getLogger("windlass.worker")
 STACK_TIME: Final = 0.5

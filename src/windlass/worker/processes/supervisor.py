@@ -25,11 +25,11 @@ from windlass.errors import ConfigurationError
 from windlass.running.groups import ending, to_the_end
 from windlass.settings import Settings
 from windlass.store.protocol import Store
+from windlass.worker.engine.label import make_label
 from windlass.worker.engine.waiting import first, log_polling
 from windlass.worker.processes.channel import Start
 from windlass.worker.processes.child_run import RESTARTS, ChildRun
 from windlass.worker.processes.handback import hand_back, insist
-from windlass.worker.engine.label import make_label
 from windlass.worker.processes.process import Process
 from windlass.worker.processes.shutdown import Shutdown, Stop
 from windlass.worker.processes.watchdog import Watchdog

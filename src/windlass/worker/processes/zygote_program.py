@@ -34,9 +34,9 @@ from windlass.running.loopthread import prefer_uvloop
 from windlass.store.factory import read_ahead
 from windlass.tasks.loading import load_app
 from windlass.worker.processes.adoption import end_with_parent
-from windlass.worker.reports.board import Board
 from windlass.worker.processes.child import run_child, set_up
 from windlass.worker.processes.zygote_messages import FORK, Forked, Loaded
+from windlass.worker.reports.board import Board
 
 NAME: Final = "windlass-zygote"
 SHOWN: Final = 5
