@@ -382,7 +382,7 @@ async def group_of_two(rig: Rig) -> int:
 def test_w4_a_group_is_shown_closed_and_cancelled(desk: Desk) -> None:
     id = made(desk, group_of_two)
     assert "2 jobs: 2 ready" in desk.run("group", "show", id).stdout
-    assert json.loads(desk.run("group", "show", id, "--json").stdout)["group"]["counts"] == {"ready": 2}
+    assert json.loads(desk.run("group", "show", id, "--json").stdout)["counts"] == {"ready": 2}
     assert "closed" in desk.run("group", "close", id).stdout
     assert "was not open" in desk.run("group", "close", id).stdout
     assert "cancelled, with 2 jobs" in desk.run("group", "cancel", id).stdout

@@ -17,11 +17,11 @@ from windlass.cli.output import show as print_out
 from windlass.cli.parents.page import COLUMNS, draw, every_part, find_parent, look_at, row
 from windlass.cli.parents.watch import watch_parent
 from windlass.cli.target import Target
+from windlass.cli.verbs import command
 from windlass.core.counts import plural
 from windlass.core.states import FINISHED, State
-from windlass.handles.group import cancel_group
+from windlass.operations import groups
 from windlass.presentation import audit
-from windlass.presentation.groups import GroupShape, counts_in_words, group_of
 from windlass.presentation.parents import ParentShape, PartShape
 from windlass.presentation.retries import RetryingShape, retrying_of
 from windlass.presentation.text import parts_at_a_time
@@ -177,50 +177,6 @@ def group() -> None:
     """Show, close and cancel groups of jobs, by the id of the job that ends them."""
 
 
-@group.command("show")
-@_id
-@with_json
-def show_group(target: Target, id: int, as_json: bool) -> None:
-    """Show how the jobs of a group stand."""
-    shape = target.run(lambda store: _find_group(store, id))
-    reason = f"; {shape.reason}" if shape.reason else ""
-    text = f"{id} is {shape.state}, with {counts_in_words(shape.counts)}{reason}"
-    print_answer(as_json, {"group": shape}, text)
-
-
-@group.command("close")
-@_id
-@with_json
-def close_group_(target: Target, id: int, as_json: bool) -> None:
-    """Let a group take no more jobs: it ends with the last of those it has."""
-
-    async def work(store: Store) -> bool:
-        await _find_group(store, id)
-        return await store.close_group(id)
-
-    closed = target.act(work, lambda done: [audit.AuditEntry("closed its group", job=id)] if done else [])
-    print_answer(as_json, {"closed": closed}, f"{id} {'closed' if closed else 'was not open'}")
-
-
-@group.command("cancel")
-@_id
-@with_json
-def cancel_group_(target: Target, id: int, as_json: bool) -> None:
-    """Cancel a group and those of its jobs that have not ended."""
-
-    async def work(store: Store) -> tuple[bool, int]:
-        found = await _find_group(store, id)
-        return found.state in FINISHED, len(await cancel_group(store, id))
-
-    ended, cancelled = target.act(work, lambda _: [audit.AuditEntry("cancelled its group", job=id)])
-    jobs = plural(cancelled, "job")
-    text = f"{id} had ended already; {jobs} cancelled" if ended else f"{id} cancelled, with {jobs}"
-    print_answer(as_json, {"cancelled": cancelled}, text)
-
-
-async def _find_group(store: Store, id: int) -> GroupShape:
-    end = await store.job(id)
-    found = None if end is None else await group_of(store, end)
-    if found is None:
-        raise click.ClickException(f"there is no group {id}: no job of this id ends one, or it is gone")
-    return found
+group.add_command(command(groups.show_group))
+group.add_command(command(groups.close_group))
+group.add_command(command(groups.cancel_group))

@@ -11,10 +11,10 @@ import msgspec
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from windlass.operations.budgets import budgets
+from windlass.operations.groups import groups
 from windlass.web.api.bulk import bulk
 from windlass.web.api.derived import endpoints
 from windlass.web.api.endpoint import Call, Endpoint, query_of, read_body
-from windlass.web.api.groups import groups
 from windlass.web.api.jobs import jobs
 from windlass.web.api.overview import overview
 from windlass.web.api.parents import parents
@@ -31,7 +31,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *bulk,
     *queues,
     *parents,
-    *groups,
+    *endpoints(groups),
     *schedules,
     *signals,
     *endpoints(budgets),

@@ -13,9 +13,9 @@ from windlass.core.flow.gates import budget_of
 from windlass.errors import EnqueueError, JobNotFound
 from windlass.handles import bulk as walks
 from windlass.handles.bulk import Verb
+from windlass.operations.groups import group_of
 from windlass.operations.principal import Principal, Role
 from windlass.presentation import audit
-from windlass.presentation.groups import group_of
 from windlass.presentation.jobs import CausesShape, causes_shape, job_fields, labels_of, unwrap, wrap
 from windlass.presentation.parents import ParentShape
 from windlass.presentation.retries import retrying_of

@@ -19,7 +19,6 @@ from windlass.presentation.audit import AuditEntry
 from windlass.store.protocol import Store
 from windlass.web.service.audit import Audit
 from windlass.web.service.bulk import BulkOperations
-from windlass.web.service.durable.groups import Groups
 from windlass.web.service.durable.signals import Signals
 from windlass.web.service.durable.streams import Streams
 from windlass.web.service.events import Events
@@ -55,7 +54,6 @@ class Service:
         self.streams: Final = Streams(self.store)
         self.bulk: Final = BulkOperations(self.store, self.audit)
         self.parents: Final = Parents(self.store, self.audit)
-        self.groups: Final = Groups(self.store, self.audit)
         self.schedules: Final = Schedules(app, self.store, self.audit)
         self.signals: Final = Signals(app, self.store, self.audit)
         self.workers: Final = Workers(self.store)

@@ -8,9 +8,9 @@ from typing import Literal
 
 import msgspec
 
+from windlass.operations.groups import GroupShape
 from windlass.presentation.events import EventShape
 from windlass.presentation.flow import QueueShape, ScheduleShape, WorkerShape
-from windlass.presentation.groups import GroupShape
 from windlass.presentation.jobs import JobShape
 from windlass.presentation.parents import ParentShape, PartShape
 from windlass.presentation.steps import StepShape
