@@ -10,10 +10,11 @@ from windlass import Windlass
 from windlass.operations.budgets import budgets, drain_budget
 from windlass.operations.groups import groups
 from windlass.operations.operation import Operation, Ops, Subject
+from windlass.operations.parents import parents
 from windlass.operations.principal import Principal, Role
 from windlass.web.api.routing import ENDPOINTS
 
-SUBJECTS: tuple[Subject, ...] = (budgets, groups)
+SUBJECTS: tuple[Subject, ...] = (budgets, groups, parents)
 EVERY = pytest.mark.parametrize(
     "operation", [each for subject in SUBJECTS for each in subject], ids=lambda each: str(each.name)
 )

@@ -12,12 +12,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from windlass.operations.budgets import budgets
 from windlass.operations.groups import groups
+from windlass.operations.parents import parents
 from windlass.web.api.bulk import bulk
 from windlass.web.api.derived import endpoints
 from windlass.web.api.endpoint import Call, Endpoint, query_of, read_body
 from windlass.web.api.jobs import jobs
 from windlass.web.api.overview import overview
-from windlass.web.api.parents import parents
 from windlass.web.api.queues import queues
 from windlass.web.api.schedules import schedules
 from windlass.web.api.signals import signals
@@ -30,7 +30,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *jobs,
     *bulk,
     *queues,
-    *parents,
+    *endpoints(parents),
     *endpoints(groups),
     *schedules,
     *signals,

@@ -26,7 +26,6 @@ from windlass.web.service.findings import Findings
 from windlass.web.service.jobs import Jobs
 from windlass.web.service.measures import Measures
 from windlass.web.service.overview import Overviews
-from windlass.web.service.parents import Parents
 from windlass.web.service.queues import Queues
 from windlass.web.service.schedules import Schedules
 from windlass.web.service.store_access import StoreAccess
@@ -53,7 +52,6 @@ class Service:
         self.jobs: Final = Jobs(app, self.store, self.audit)
         self.streams: Final = Streams(self.store)
         self.bulk: Final = BulkOperations(self.store, self.audit)
-        self.parents: Final = Parents(self.store, self.audit)
         self.schedules: Final = Schedules(app, self.store, self.audit)
         self.signals: Final = Signals(app, self.store, self.audit)
         self.workers: Final = Workers(self.store)
