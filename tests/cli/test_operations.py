@@ -9,14 +9,16 @@ from tests.cli.kit import Desk
 from windlass import Windlass
 from windlass.operations.budgets import budgets, drain_budget
 from windlass.operations.events import events
+from windlass.operations.groups import groups
 from windlass.operations.measures import measures
 from windlass.operations.operation import Operation, Ops, Subject
+from windlass.operations.parents import parents
 from windlass.operations.principal import Principal, Role
 from windlass.operations.store_health import store_health
 from windlass.operations.workers import workers
 from windlass.web.api.routing import ENDPOINTS
 
-SUBJECTS: tuple[Subject, ...] = (budgets, events, measures, store_health, workers)
+SUBJECTS: tuple[Subject, ...] = (budgets, events, groups, measures, parents, store_health, workers)
 EVERY = pytest.mark.parametrize(
     "operation", [each for subject in SUBJECTS for each in subject], ids=lambda each: str(each.name)
 )

@@ -14,8 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from windlass.core.counts import plural
-from windlass.presentation.text import one_line, parts_at_a_time
+from windlass.presentation.text import one_line
 from windlass.store.protocol import Store
 from windlass.store.records import Event, JobFilter, Report
 
@@ -51,7 +50,7 @@ def events(entries: Iterable[AuditEntry], at: float, by: str) -> list[Event]:
     ]
 
 
-# -- jobs and parents -----------------------------------------------------------------------------------
+# -- jobs -----------------------------------------------------------------------------------------------
 
 
 def steered(verb: str, answers: Mapping[int, str]) -> list[AuditEntry]:
@@ -87,16 +86,6 @@ def changed(job: int, changes: Iterable[tuple[str, object]], answer: str) -> Aud
 def replayed(job: int, copy: int) -> AuditEntry:
     """A copy of a job was enqueued."""
     return AuditEntry(f"replay: as job {copy}", job)
-
-
-def set_parallel(parent: int, parallel: int | None) -> AuditEntry:
-    """The number of parts that may run at a time was changed."""
-    return AuditEntry(f"set: {parts_at_a_time(parallel)}", parent)
-
-
-def redriven(parent: int, parts: int) -> AuditEntry:
-    """Parts of a parent run again."""
-    return AuditEntry(f"redrive: {plural(parts, 'part')}", parent)
 
 
 # -- queues, tasks, schedules ---------------------------------------------------------------------------

@@ -8,8 +8,8 @@ from windlass.core.states import State
 from windlass.operations.events import timeline
 from windlass.operations.gauges import COARSE, shown
 from windlass.operations.measures import Range, point, points, range_of
+from windlass.operations.parents import CELLS, strip
 from windlass.store.records import EventRecord, Failure, JobRecord, Options
-from windlass.web.service.parents import CELLS, strip
 
 NOW = 1_700_000_030.0
 

@@ -12,16 +12,16 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from windlass.operations.budgets import budgets
 from windlass.operations.events import events
+from windlass.operations.groups import groups
 from windlass.operations.measures import measures
+from windlass.operations.parents import parents
 from windlass.operations.store_health import store_health
 from windlass.operations.workers import workers
 from windlass.web.api.bulk import bulk
 from windlass.web.api.derived import endpoints
 from windlass.web.api.endpoint import Call, Endpoint, query_of, read_body
-from windlass.web.api.groups import groups
 from windlass.web.api.jobs import jobs
 from windlass.web.api.overview import overview
-from windlass.web.api.parents import parents
 from windlass.web.api.queues import queues
 from windlass.web.api.schedules import schedules
 from windlass.web.api.signals import signals
@@ -34,8 +34,8 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *jobs,
     *bulk,
     *queues,
-    *parents,
-    *groups,
+    *endpoints(parents),
+    *endpoints(groups),
     *schedules,
     *signals,
     *endpoints(budgets),

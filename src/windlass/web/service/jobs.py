@@ -14,11 +14,11 @@ from windlass.errors import EnqueueError, JobNotFound
 from windlass.handles import bulk as walks
 from windlass.handles.bulk import Verb
 from windlass.operations.events import timeline
+from windlass.operations.groups import group_of
+from windlass.operations.parents import ParentShape
 from windlass.operations.principal import Principal, Role
 from windlass.presentation import audit
-from windlass.presentation.groups import group_of
 from windlass.presentation.jobs import CausesShape, causes_shape, job_fields, labels_of, unwrap, wrap
-from windlass.presentation.parents import ParentShape
 from windlass.presentation.retries import retrying_of
 from windlass.presentation.steps import step_shapes
 from windlass.presentation.text import iso

@@ -10,11 +10,11 @@ import msgspec
 
 from windlass.operations.events import EventView
 from windlass.operations.findings import FindingView
+from windlass.operations.groups import GroupShape
 from windlass.operations.measures import Percentiles, Point
+from windlass.operations.parents import ParentShape
 from windlass.presentation.flow import QueueShape, ScheduleShape
-from windlass.presentation.groups import GroupShape
 from windlass.presentation.jobs import JobShape
-from windlass.presentation.parents import ParentShape, PartShape
 from windlass.presentation.steps import StepShape
 from windlass.store.fields import TaskRecord
 from windlass.store.records import EnqueueStatus
@@ -51,29 +51,6 @@ class ListedJobs(msgspec.Struct, frozen=True, kw_only=True):
     """How many jobs were searched for it."""
     back_to: str | None
     """The time back to which jobs were searched [M3]."""
-
-
-class PartView(PartShape, frozen=True, kw_only=True):
-    """A part, with its state as text."""
-
-    state_text: str
-
-
-class ParentView(ParentShape, frozen=True, kw_only=True):
-    """A parent with its parts. `strip` has one letter for each part; with more than 2,000 parts a letter
-    stands for several and shows the worst. `letters` explains them."""
-
-    strip: str
-    strip_parts: int
-    """How many parts the strip covers; of very many, only the first."""
-    strip_each: int
-    """How many parts a letter stands for."""
-    letters: dict[str, str]
-    """Letter → state."""
-    states: dict[str, int]
-    """State → number of parts, of those that the strip covers."""
-    needing: list[PartView]
-    """Some of those that need attention, the most urgent first."""
 
 
 class JobView(JobShape, frozen=True, kw_only=True):
