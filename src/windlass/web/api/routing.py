@@ -11,6 +11,8 @@ import msgspec
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from windlass.operations.budgets import budgets
+from windlass.operations.queues import queues
+from windlass.operations.tasks import tasks
 from windlass.web.api.bulk import bulk
 from windlass.web.api.derived import endpoints
 from windlass.web.api.endpoint import Call, Endpoint, query_of, read_body
@@ -18,7 +20,6 @@ from windlass.web.api.groups import groups
 from windlass.web.api.jobs import jobs
 from windlass.web.api.overview import overview
 from windlass.web.api.parents import parents
-from windlass.web.api.queues import queues
 from windlass.web.api.schedules import schedules
 from windlass.web.api.signals import signals
 from windlass.web.http.answers import answer, encode, problem_body, problem_headers
@@ -29,7 +30,8 @@ from windlass.web.service.service import Service
 ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *jobs,
     *bulk,
-    *queues,
+    *endpoints(queues),
+    *endpoints(tasks),
     *parents,
     *groups,
     *schedules,
