@@ -23,9 +23,9 @@ from windlass.cli.queues import COLUMNS, queue_row
 from windlass.cli.target import Target
 from windlass.cli.verbs import command, table
 from windlass.operations.budgets import BudgetView
+from windlass.operations.queues import GateView, QueueView
 from windlass.operations.workers import WorkerView, list_workers
 from windlass.presentation.cluster_state import ClusterState, read_full_state
-from windlass.presentation.flow import GateShape, QueueShape
 from windlass.presentation.text import Shape, iso, moment, plain, span
 from windlass.store.protocol import Store
 from windlass.store.records import Depth
@@ -90,13 +90,13 @@ def frame(sample: ClusterState, before: ClusterState | None) -> RenderableType:
     if sample.short:
         tables.append(make_table(BUDGETS, [budget_row(budget) for budget in sample.short]))
     if sample.gates:
-        tables.append(make_table(GATES, [gate_row(gate, sample.short) for gate in sample.gates]))
+        tables.append(make_table(GATES, [gate_row(gate) for gate in _gates(sample)]))
     return Group(*[each for table in tables for each in (Text(), table)][1:])
 
 
 def _queue_row(sample: ClusterState, before: ClusterState | None, name: str) -> Sequence[object]:
     changes = (None if rate is None else f"{rate:+,.1f}" for rate in rates(sample, before, name))
-    return *queue_row(sample, name), *changes, sample.in_words(name)
+    return *queue_row(QueueView.of(sample, name, {}, {})), *changes, sample.in_words(name)
 
 
 def _short_row(worker: WorkerView) -> Sequence[object]:
@@ -107,9 +107,13 @@ def _workers(sample: ClusterState) -> list[WorkerView]:
     return [WorkerView.of(worker, sample) for worker in sample.workers]
 
 
+def _gates(sample: ClusterState) -> list[GateView]:
+    return [GateView.of(gate, sample.short) for gate in sample.gates]
+
+
 def frame_as_json(sample: ClusterState, before: ClusterState | None) -> Shape:
     """The same as one document."""
-    queues = [plain(QueueShape.of(sample, name)) for name in sample.names()]
+    queues = [plain(QueueView.of(sample, name, {}, {})) for name in sample.names()]
     for queue in queues:
         queue["unfinished_per_second"], queue["dead_per_second"] = rates(sample, before, queue["name"])
     return {
@@ -117,7 +121,7 @@ def frame_as_json(sample: ClusterState, before: ClusterState | None) -> Shape:
         "queues": queues,
         "workers": _workers(sample),
         "short_budgets": [BudgetView.of(budget) for budget in sample.short],
-        "gates": [GateShape.of(gate) for gate in sample.gates],
+        "gates": _gates(sample),
     }
 
 

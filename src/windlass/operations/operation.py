@@ -131,7 +131,7 @@ class Help(NamedTuple):
     text: str
     unit: Unit | None = None
     option: str = ""
-    """The flag, where it is not made of the name."""
+    """The flag, or how an argument without one is shown, where that is not made of the name."""
 
 
 class Removed(msgspec.Struct, frozen=True):
@@ -172,8 +172,8 @@ class Operation(Generic[P, R]):
     ) -> None:
         self.function: Final = function
         self.name: Final = function.__name__
-        verb = self.name.partition("_")[0]
-        self.command: Final = subject if verb == "list" else verb
+        verb, _, what = self.name.partition("_")
+        self.command: Final = what if verb == "list" else verb
         """Its command: `budgets` of `list_budgets`, `drain` of `drain_budget`."""
         self.subject: Final = subject
         self.role: Final = role

@@ -88,27 +88,7 @@ def replayed(job: int, copy: int) -> AuditEntry:
     return AuditEntry(f"replay: as job {copy}", job)
 
 
-# -- queues, tasks, schedules ---------------------------------------------------------------------------
-
-
-def paused(queue: str, paused: bool) -> AuditEntry:
-    """A queue was paused or resumed."""
-    return AuditEntry("paused" if paused else "resumed", queue=queue)
-
-
-def warmed(queue: str) -> AuditEntry:
-    """The cool-down of a queue was ended."""
-    return AuditEntry("warmed: its cool-down has ended", queue=queue)
-
-
-def set_queue(queue: str, changes: Mapping[str, Any]) -> AuditEntry:
-    """Settings of a queue were changed."""
-    return AuditEntry(f"set: {changes_in_words(changes)}", queue=queue)
-
-
-def set_task(task: str, changes: Mapping[str, Any]) -> AuditEntry:
-    """Settings of a task were changed."""
-    return AuditEntry(f"set: {changes_in_words(changes)}", task=task)
+# -- schedules and duties -------------------------------------------------------------------------------
 
 
 def schedule(name: str, text: str, job: int | None = None) -> AuditEntry:

@@ -15,14 +15,15 @@ from windlass.operations.events import events
 from windlass.operations.groups import groups
 from windlass.operations.measures import measures
 from windlass.operations.parents import parents
+from windlass.operations.queues import queues
 from windlass.operations.store_health import store_health
+from windlass.operations.tasks import tasks
 from windlass.operations.workers import workers
 from windlass.web.api.bulk import bulk
 from windlass.web.api.derived import endpoints
 from windlass.web.api.endpoint import Call, Endpoint, query_of, read_body
 from windlass.web.api.jobs import jobs
 from windlass.web.api.overview import overview
-from windlass.web.api.queues import queues
 from windlass.web.api.schedules import schedules
 from windlass.web.api.signals import signals
 from windlass.web.http.answers import answer, encode, problem_body, problem_headers
@@ -33,7 +34,8 @@ from windlass.web.service.service import Service
 ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *jobs,
     *bulk,
-    *queues,
+    *endpoints(queues),
+    *endpoints(tasks),
     *endpoints(parents),
     *endpoints(groups),
     *schedules,

@@ -13,6 +13,7 @@ from starlette.responses import Response
 from windlass.operations.events import EventView, find_events
 from windlass.operations.measures import list_measures
 from windlass.operations.partial import PartialAnswer
+from windlass.operations.queues import list_queues
 from windlass.operations.store_health import list_store_history, show_store_health
 from windlass.store.records import EventKind
 from windlass.web.http.queries import choice
@@ -91,7 +92,7 @@ async def events(service: Service, request: Request) -> Response:
     principal, query = principal_of(request), request.query_params
     before, queue = query.get("before"), query.get("queue") or None
     kind = choice("kind", query.get("kind"), KINDS)
-    names = [each.name for each in await service.queues.all(principal)]
+    names = [each.name for each in (await service.run(principal, list_queues)).queues]
     found = await service.run(
         principal,
         find_events,

@@ -14,12 +14,12 @@ from windlass.operations.measures import FAILED, Range, last_hour, percentiles, 
 from windlass.operations.operation import Ops
 from windlass.operations.partial import PartialAnswer
 from windlass.operations.principal import Principal, Role
+from windlass.operations.queues import QueueView, held, rates
 from windlass.presentation.cluster_state import ClusterState
 from windlass.presentation.findings import lost
 from windlass.presentation.text import iso
 from windlass.web.service import views
-from windlass.web.service.queues import Queues
-from windlass.web.service.shapes import Overview, QueueView, Totals
+from windlass.web.service.shapes import Overview, Totals
 from windlass.web.service.store_access import StoreAccess
 
 if TYPE_CHECKING:
@@ -34,10 +34,9 @@ LATELY: Final = 300.0
 class Overviews:
     """Puts the overview together from the other parts of the service."""
 
-    def __init__(self, app: Windlass, store: StoreAccess, queues: Queues) -> None:
+    def __init__(self, app: Windlass, store: StoreAccess) -> None:
         self._app = app
         self._store = store
-        self._queues = queues
 
     async def get(self, principal: Principal) -> Overview:
         """Healthy or not, where, since when."""
@@ -62,12 +61,12 @@ class Overviews:
         if state is None:
             parts.missing["queues"] = parts.missing["findings"] = parts.missing["totals"]
         else:
-            per_minute, held, found = await asyncio.gather(
-                parts.get("rates of queues", self._queues.rates(state)),
-                parts.get("gates", self._queues.held(state)),
+            per_minute, waits, found = await asyncio.gather(
+                parts.get("rates of queues", rates(self._store, state)),
+                parts.get("gates", held(self._store, state)),
                 parts.get("findings", asked(lambda ops: current(ops, state, rows, now))),
             )
-            queues = [views.queue_view(state, name, per_minute or {}, held or {}) for name in state.names()]
+            queues = [QueueView.of(state, name, per_minute or {}, waits or {}) for name in state.names()]
         found = [*_missing(parts.missing), *(found or ())]
         return Overview(
             at=iso(now) or "",

@@ -23,10 +23,8 @@ from windlass.web.service.durable.signals import Signals
 from windlass.web.service.durable.streams import Streams
 from windlass.web.service.jobs import Jobs
 from windlass.web.service.overview import Overviews
-from windlass.web.service.queues import Queues
 from windlass.web.service.schedules import Schedules
 from windlass.web.service.store_access import StoreAccess
-from windlass.web.service.tasks import Tasks
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
@@ -42,14 +40,12 @@ class Service:
         self._app = app
         self.store: Final = StoreAccess(app)
         self.audit: Final = Audit(self.store)
-        self.queues: Final = Queues(self.store, self.audit)
-        self.tasks: Final = Tasks(app, self.store, self.audit)
         self.jobs: Final = Jobs(app, self.store, self.audit)
         self.streams: Final = Streams(self.store)
         self.bulk: Final = BulkOperations(self.store, self.audit)
         self.schedules: Final = Schedules(app, self.store, self.audit)
         self.signals: Final = Signals(app, self.store, self.audit)
-        self.overview: Final = Overviews(app, self.store, self.queues)
+        self.overview: Final = Overviews(app, self.store)
 
     async def run(
         self,

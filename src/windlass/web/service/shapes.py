@@ -13,24 +13,13 @@ from windlass.operations.findings import FindingView
 from windlass.operations.groups import GroupShape
 from windlass.operations.measures import Percentiles, Point
 from windlass.operations.parents import ParentShape
-from windlass.presentation.flow import QueueShape, ScheduleShape
+from windlass.operations.queues import QueueView
+from windlass.presentation.flow import ScheduleShape
 from windlass.presentation.jobs import JobShape
 from windlass.presentation.steps import StepShape
-from windlass.store.fields import TaskRecord
 from windlass.store.records import EnqueueStatus
 
 Level = Literal["ok", "warning", "error"]
-
-
-class QueueView(QueueShape, frozen=True, kw_only=True):
-    """A queue, with its state as text."""
-
-    state_text: str
-    """Why no job of it starts, if so: "paused", "throttled, resumes in 12 s", "waits for tokens"."""
-    load_text: str
-    """The same, and what limits it or refuses jobs."""
-    per_minute: float | None = None
-    """Jobs that succeeded per minute, over the last one or two; null before anything was measured."""
 
 
 class ListedJob(JobShape, frozen=True, kw_only=True):
@@ -80,19 +69,6 @@ class ScheduleView(ScheduleShape, frozen=True, kw_only=True):
     origin_text: str
     upcoming: list[str]
     """The next few times it fires for."""
-
-
-class TaskView(TaskRecord, frozen=True, kw_only=True):
-    """A task: its settings in the store, its settings in this app's code, and its counts."""
-
-    known: bool
-    """Whether the app that serves this API has its code."""
-    queue: str | None
-    ready: int
-    estimate: bool
-    """Whether only the first jobs of a long queue were counted."""
-    counts: dict[str, int]
-    """Since the store was made."""
 
 
 class Totals(msgspec.Struct, frozen=True, kw_only=True):
