@@ -12,6 +12,7 @@ from windlass.operations.events import events
 from windlass.operations.groups import groups
 from windlass.operations.measures import measures
 from windlass.operations.operation import Operation, Ops, Subject
+from windlass.operations.overview import overview
 from windlass.operations.parents import parents
 from windlass.operations.principal import Principal, Role
 from windlass.operations.queues import pause_queues, queues, resume_queue
@@ -21,7 +22,7 @@ from windlass.operations.workers import workers
 from windlass.web.api.routing import ENDPOINTS
 
 SUBJECTS: tuple[Subject, ...] = (
-    budgets, events, groups, measures, parents, queues, store_health, tasks, workers,
+    budgets, events, groups, measures, overview, parents, queues, store_health, tasks, workers,
 )  # fmt: skip
 EVERY = pytest.mark.parametrize(
     "operation", [each for subject in SUBJECTS for each in subject], ids=lambda each: str(each.name)

@@ -23,11 +23,11 @@ from windlass.cli.queues import COLUMNS, queue_row
 from windlass.cli.target import Target
 from windlass.cli.verbs import command, table
 from windlass.operations.budgets import BudgetView
+from windlass.operations.operation import Ops
 from windlass.operations.queues import GateView, QueueView
 from windlass.operations.workers import WorkerView, list_workers
-from windlass.presentation.cluster_state import ClusterState, read_full_state
+from windlass.presentation.cluster_state import ClusterState
 from windlass.presentation.text import Shape, iso, moment, plain, span
-from windlass.store.protocol import Store
 from windlass.store.records import Depth
 
 _QUEUES = (*COLUMNS, ">±/s", "?>dead/s", "state")
@@ -54,16 +54,16 @@ def top(target: Target, interval: float, once: bool, as_json: bool) -> None:
     if not (once or as_json or sys.stdout.isatty()):
         raise click.ClickException("stdout is not a terminal; use --once or --json")
     with contextlib.suppress(KeyboardInterrupt):
-        target.run(lambda store: _watch(store, interval, once, as_json))
+        target.with_ops(lambda ops: _watch(ops, interval, once, as_json))
 
 
-async def _watch(store: Store, interval: float, once: bool, as_json: bool) -> None:
-    before, sample = None, await read_full_state(store)
+async def _watch(ops: Ops, interval: float, once: bool, as_json: bool) -> None:
+    before, sample = None, await ops.state()
 
     async def look() -> None:
         nonlocal before, sample
         last, before = sample, None  # no rates where the store does not answer
-        sample = await read_full_state(store)
+        sample = await ops.state()
         before = last
 
     if as_json:

@@ -14,6 +14,7 @@ from windlass.operations.budgets import budgets
 from windlass.operations.events import events
 from windlass.operations.groups import groups
 from windlass.operations.measures import measures
+from windlass.operations.overview import overview
 from windlass.operations.parents import parents
 from windlass.operations.queues import queues
 from windlass.operations.store_health import store_health
@@ -23,7 +24,6 @@ from windlass.web.api.bulk import bulk
 from windlass.web.api.derived import endpoints
 from windlass.web.api.endpoint import Call, Endpoint, query_of, read_body
 from windlass.web.api.jobs import jobs
-from windlass.web.api.overview import overview
 from windlass.web.api.schedules import schedules
 from windlass.web.api.signals import signals
 from windlass.web.http.answers import answer, encode, problem_body, problem_headers
@@ -41,7 +41,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *schedules,
     *signals,
     *endpoints(budgets),
-    *overview,
+    *endpoints(overview),
     *endpoints(workers),
     *endpoints(events),
     *endpoints(measures),

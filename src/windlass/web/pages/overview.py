@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from windlass.operations.events import EventView, find_events
 from windlass.operations.measures import list_measures
+from windlass.operations.overview import show_overview
 from windlass.operations.partial import PartialAnswer
 from windlass.operations.queues import list_queues
 from windlass.operations.store_health import list_store_history, show_store_health
@@ -46,7 +47,7 @@ async def overview(service: Service, request: Request) -> Response:
     chosen = charts.range_named(request.query_params.get("range"))
     parts = PartialAnswer(service.store.in_words)
     points = service.run(principal, list_measures, last=charts.RANGES[chosen])
-    seen, measured = await asyncio.gather(service.overview.get(principal), parts.get("charts", points))
+    seen, measured = await asyncio.gather(service.run(principal, show_overview), parts.get("charts", points))
     return render(
         request,
         "overview.html",

@@ -22,7 +22,6 @@ from windlass.web.service.bulk import BulkOperations
 from windlass.web.service.durable.signals import Signals
 from windlass.web.service.durable.streams import Streams
 from windlass.web.service.jobs import Jobs
-from windlass.web.service.overview import Overviews
 from windlass.web.service.schedules import Schedules
 from windlass.web.service.store_access import StoreAccess
 
@@ -45,7 +44,6 @@ class Service:
         self.bulk: Final = BulkOperations(self.store, self.audit)
         self.schedules: Final = Schedules(app, self.store, self.audit)
         self.signals: Final = Signals(app, self.store, self.audit)
-        self.overview: Final = Overviews(app, self.store)
 
     async def run(
         self,

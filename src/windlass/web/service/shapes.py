@@ -9,17 +9,12 @@ from typing import Literal
 import msgspec
 
 from windlass.operations.events import EventView
-from windlass.operations.findings import FindingView
 from windlass.operations.groups import GroupShape
-from windlass.operations.measures import Percentiles, Point
 from windlass.operations.parents import ParentShape
-from windlass.operations.queues import QueueView
 from windlass.presentation.flow import ScheduleShape
 from windlass.presentation.jobs import JobShape
 from windlass.presentation.steps import StepShape
 from windlass.store.records import EnqueueStatus
-
-Level = Literal["ok", "warning", "error"]
 
 
 class ListedJob(JobShape, frozen=True, kw_only=True):
@@ -69,44 +64,6 @@ class ScheduleView(ScheduleShape, frozen=True, kw_only=True):
     origin_text: str
     upcoming: list[str]
     """The next few times it fires for."""
-
-
-class Totals(msgspec.Struct, frozen=True, kw_only=True):
-    """Jobs by state, over all queues."""
-
-    ready: int = 0
-    running: int = 0
-    scheduled: int = 0
-    retrying: int = 0
-    dead: int = 0
-
-
-class Overview(Percentiles, frozen=True, kw_only=True):
-    """The health of the cluster at a glance. Percentiles are those of the last five minutes."""
-
-    at: str
-    healthy: Level
-    findings: list[FindingView]
-    """The worst first."""
-    queues: list[QueueView]
-    """The worst first."""
-    totals: Totals | None = None
-    oldest: float | None = None
-    """How long the oldest ready job of all queues has waited, in seconds."""
-    workers_alive: int | None = None
-    workers_lost: int | None = None
-    slots: int | None = None
-    running: int | None = None
-    """Slots in use, as workers report them."""
-    succeeded_per_second: float | None = None
-    failed_per_second: float | None = None
-    spark: list[Point] = msgspec.field(default_factory=list)
-    """Minute by minute, the last hour."""
-    events: list[EventView]
-    """The last 20, the latest first."""
-    missing: dict[str, str] = msgspec.field(default_factory=dict)
-    """The parts that could not be read (totals, rates, queues, findings, events, …), each with the error.
-    Their fields are null or empty."""
 
 
 class ReceiptShape(msgspec.Struct, frozen=True, kw_only=True):

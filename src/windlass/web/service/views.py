@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import islice
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from windlass.core import cron
 from windlass.core.states import State
-from windlass.operations.queues import QueueView
 from windlass.presentation.flow import origin_in_words
 from windlass.presentation.jobs import Labels, job_fields
 from windlass.presentation.text import iso
@@ -21,14 +20,6 @@ from windlass.web.service.shapes import ListedJob, ScheduleView
 LISTED: Final = 4_000
 """So many characters of a payload, a result or a checkpoint are worth showing in a listing."""
 UPCOMING: Final = 3
-
-
-def worst_first(queue: QueueView) -> tuple[Any, ...]:
-    """The order in which an overview lists queues: those that hold jobs up, then those with the longest
-    wait."""
-    stands = queue.ready > 0 and (not queue.workers or bool(queue.state_text))
-    refuses = queue.pressure == "full"
-    return (not stands, not refuses, -(queue.oldest or 0.0), -queue.ready, -queue.running, queue.name)
 
 
 def listed_job(job: JobRecord, labels: Labels) -> ListedJob:
