@@ -39,7 +39,7 @@ BEGIN
         SELECT p_group, u.id FROM (SELECT x.id, min(x.i) AS i FROM unnest(p_jobs) WITH ORDINALITY AS x (id, i)
                                     WHERE x.id > 0 GROUP BY x.id) AS u
          ORDER BY u.i
-        ON CONFLICT DO NOTHING RETURNING job)
+        ON CONFLICT (group_end, job) DO NOTHING RETURNING job)
     SELECT array_agg(a.job) INTO v_on FROM added a;
     SELECT array_agg(c.on_job), array_agg(c.state) INTO v_on, v_states
       FROM windlass.check_after(v_on, true) AS c WHERE c.state IS DISTINCT FROM 'succeeded';
