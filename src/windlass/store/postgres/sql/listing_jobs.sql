@@ -4,9 +4,9 @@
 
 -- Where a job is in the logs: the one ready row that is its present place, with claim and outcome.
 -- Callers: change, cancel_job, delete, retry, end_waiting, take_unique_key, is_unfinished, lock_lanes_of,
--- try_lock_waiting, note_part_ends, replace_step, hold_unserved, count_started, standing_of, end_expired, the
--- store's look-up. May call: worker, reader. Lock: none. Rows of earlier attempts ended in an outcome that
--- sent the job on; they are not its place. In PL/pgSQL, which keeps its plan: before PostgreSQL 18 a function
+-- try_lock_waiting, note_part_ends, replace_step, hold_unserved, count_started, standing_of, end_expired,
+-- request_cancels, the store's look-up. May call: worker, reader. Lock: none. Rows of earlier attempts ended in
+-- an outcome that sent the job on; they are not its place. In PL/pgSQL, which keeps its plan: before PostgreSQL 18 a function
 -- in SQL that cannot be inlined is planned by each statement that calls it [S1].
 CREATE OR REPLACE FUNCTION windlass.locate(p_job bigint)
 RETURNS TABLE (ready windlass.ready, claim bigint, worker bigint, claimed_at timestamptz, kind text,
