@@ -186,3 +186,45 @@ async def test_w4_a_dead_job_is_retried_while_its_end_reaches_the_group(alone: B
     await settle(alone)
     assert await alone.state(group) == "scheduled"
     assert await alone.drain(lane, worker) == [job, group]
+
+
+async def test_w4_a_dead_job_is_retried_between_the_look_at_it_and_the_group(alone: Base) -> None:
+    """Whoever tells the group of its end has seen it dead, and has yet to take the group."""
+    lane, worker = await alone.lane(), await alone.worker()
+    group = await opened(alone.look)
+    job = await alone.look.enqueue()
+    await alone.look.run("SELECT windlass.add_to_group($1, $2)", group, [job])
+    await settle(alone)  # fresh edges are looked at more than once
+    got = await alone.claim(lane, worker)
+    await alone.finish(worker, got.jobs, Kind.DEAD)
+    holder, follower, operator = await alone.sessions(3)
+    await stop_after_the_look(alone, holder, follower)
+    following = asyncio.create_task(follower.run("SELECT windlass.follow(100)"))
+    await alone.blocked(follower)
+    retrying = asyncio.create_task(operator.value("SELECT windlass.retry($1)", job))
+    held_up = asyncio.create_task(alone.blocked(operator))
+    await asyncio.wait({retrying, held_up}, return_when=asyncio.FIRST_COMPLETED)
+    held_up.cancel()
+    await holder.rollback()
+    await following
+    assert await retrying == "retried"
+    await alone.look.run("SELECT windlass.close_group($1)", group)
+    await settle(alone)
+    assert await alone.state(group) == "scheduled"
+    assert await alone.drain(lane, worker) == [job, group]
+
+
+async def stop_after_the_look(base: Base, holder: Session, looker: Session) -> None:
+    """A session waits after each look at how a job stands, until the holder rolls back."""
+    look = await base.look.value("SELECT pg_get_functiondef('windlass.standing_of'::regproc)")
+    await base.look.run(look.replace("windlass.standing_of", "windlass.standing_at_first"))
+    await base.look.run(
+        "CREATE OR REPLACE FUNCTION windlass.standing_of(p_job bigint) "
+        "RETURNS TABLE (state text, attempt smallint) LANGUAGE plpgsql AS $$ BEGIN "
+        "RETURN QUERY SELECT * FROM windlass.standing_at_first(p_job); "
+        "IF current_setting('test.stops', true) = 'on' THEN PERFORM pg_advisory_xact_lock_shared(77); END IF; "
+        "END $$"
+    )
+    await holder.begin()
+    await holder.run("SELECT pg_advisory_xact_lock(77)")
+    await looker.run("SELECT set_config('test.stops', 'on', false)")
