@@ -12,6 +12,9 @@ from windlass.core.states import Kind
 
 pytestmark = BOTH
 
+SCANS = "SELECT idx_scan FROM pg_stat_xact_user_tables WHERE relid = ('windlass.' || $1)::regclass"
+"""How often the indexes of a table were asked in this transaction."""
+
 
 async def opened(session: Session) -> int:
     job = await session.value(
@@ -228,3 +231,14 @@ async def stop_after_the_look(base: Base, holder: Session, looker: Session) -> N
     await holder.begin()
     await holder.run("SELECT pg_advisory_xact_lock(77)")
     await looker.run("SELECT set_config('test.stops', 'on', false)")
+
+
+async def test_w4_a_chain_is_not_walked_where_nobody_comes_after_the_group(alone: Base) -> None:
+    """Each job of it was looked at for each that was added: it took the square of its length."""
+    group, job = await opened(alone.look), await alone.look.enqueue()
+    for _ in range(30):
+        job = await after(alone.look, job)
+    await alone.look.begin()
+    await alone.look.run("SELECT windlass.add_to_group($1, $2)", group, [job])
+    assert await alone.look.value(SCANS, "after_edge") < 10
+    await alone.look.rollback()

@@ -50,7 +50,8 @@ BEGIN
 END $$;
 
 -- Whether one of these jobs comes after another one, itself or by jobs between them. Walks from both, always
--- on the side where fewer jobs stand, so a group of a hundred thousand costs nothing where few come after it.
+-- on the side where fewer jobs stand, first from the other one: where nobody comes after it there is nothing to
+-- walk over, however long the chain of the jobs is, and a group of a hundred thousand costs nothing where few do.
 -- A circle goes through an open group. A job comes after jobs that are there when it is made, and nobody can
 -- come after one that is not; only the end of a group gets edges later, to jobs that may come after it. So
 -- jobs are looked at as they are added to a group, and only those that wait for others. Edges of a job that
@@ -69,7 +70,7 @@ BEGIN
             RETURN true;
         ELSIF v_from = '{}' OR v_to = '{}' THEN
             RETURN false;
-        ELSIF cardinality(v_from) <= cardinality(v_to) THEN
+        ELSIF cardinality(v_from) < cardinality(v_to) THEN
             v_from := ARRAY(SELECT e.on_job FROM windlass.after_edge e
                              WHERE e.job = ANY (v_from)
                                AND EXISTS (SELECT FROM windlass.deferred d
