@@ -12,8 +12,11 @@ from windlass.core.states import Kind
 
 pytestmark = BOTH
 
-SCANS = "SELECT idx_scan FROM pg_stat_xact_user_tables WHERE relid = ('windlass.' || $1)::regclass"
-"""How often the indexes of a table were asked in this transaction."""
+SCANS = (
+    "SELECT sum(idx_scan) FROM pg_stat_xact_user_tables "
+    "WHERE relid IN ('windlass.group_job'::regclass, 'windlass.after_edge'::regclass)"
+)
+"""How often their indexes were asked, in this transaction and right before."""
 
 
 async def opened(session: Session) -> int:
@@ -239,6 +242,23 @@ async def test_w4_a_chain_is_not_walked_where_nobody_comes_after_the_group(alone
     for _ in range(30):
         job = await after(alone.look, job)
     await alone.look.begin()
+    before = await alone.look.value(SCANS)
     await alone.look.run("SELECT windlass.add_to_group($1, $2)", group, [job])
-    assert await alone.look.value(SCANS, "after_edge") < 10
+    assert await alone.look.value(SCANS) - before < 15
+    await alone.look.rollback()
+
+
+async def test_w4_the_doctor_does_not_walk_over_groups_that_have_ended(alone: Base) -> None:
+    lane, worker = await alone.lane(), await alone.worker()
+    groups = [await opened(alone.look) for _ in range(30)]
+    for group in groups:
+        await alone.look.run("SELECT windlass.add_to_group($1, $2)", group, [await alone.look.enqueue()])
+        await alone.look.run("SELECT windlass.close_group($1)", group)
+    while (got := await alone.claim(lane, worker)).jobs:
+        await alone.finish(worker, got.jobs)
+        await settle(alone)
+    await alone.look.begin()
+    before = await alone.look.value(SCANS)
+    assert await alone.look.rows("SELECT * FROM windlass.group_circles(10)") == []
+    assert await alone.look.value(SCANS) - before < 10
     await alone.look.rollback()

@@ -177,15 +177,16 @@ BEGIN
 END $$;
 
 -- Groups that wait for a job which comes after them, each with that job; p_limit at most.
--- Callers: the store's diagnosis. May call: worker, reader. Lock: none. One group after the other, by index:
--- a join might begin with all edges there are [rule 8].
+-- Callers: the store's diagnosis. May call: worker, reader. Lock: none. One job that waits after the other, by
+-- index: a join might begin with all edges there are [rule 8], and groups that have ended are many.
 CREATE OR REPLACE FUNCTION windlass.group_circles(p_limit int) RETURNS TABLE (group_end bigint, job bigint)
 LANGUAGE plpgsql STABLE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 BEGIN
-    SELECT min(x.group_end) INTO group_end FROM windlass.group_job x;
+    SELECT min(x.job) INTO group_end FROM windlass.after_edge x;
     WHILE group_end IS NOT NULL AND p_limit > 0 LOOP
-        IF EXISTS (SELECT FROM windlass.after_edge x
-                    WHERE x.on_job = group_circles.group_end AND x.job + 0 <> group_circles.group_end) THEN
+        IF EXISTS (SELECT FROM windlass.group_job g WHERE g.group_end = group_circles.group_end)
+           AND EXISTS (SELECT FROM windlass.after_edge x
+                        WHERE x.on_job = group_circles.group_end AND x.job + 0 <> group_circles.group_end) THEN
             SELECT min(x.on_job) INTO job FROM windlass.after_edge x
              WHERE x.job = group_circles.group_end AND x.on_job + 0 <> group_circles.group_end
                AND EXISTS (SELECT FROM windlass.after_edge y WHERE y.job = x.on_job OFFSET 0)
@@ -195,8 +196,7 @@ BEGIN
                 RETURN NEXT;
             END IF;
         END IF;
-        SELECT min(x.group_end) INTO group_end FROM windlass.group_job x
-         WHERE x.group_end > group_circles.group_end;
+        SELECT min(x.job) INTO group_end FROM windlass.after_edge x WHERE x.job > group_circles.group_end;
     END LOOP;
 END $$;
 
