@@ -109,7 +109,7 @@ async def test_more_than_there_is_leaves_a_debt(rig: Rig) -> None:
 
 
 async def test_a_wrong_number_does_not_stop_a_budget_for_ever(rig: Rig) -> None:
-    """[F1] It is a debt of a day at most, and another rate or burst forgives it, but for what may be booked."""
+    """[F1] It is a debt of a day at most, and another rate or burst forgives it, but for 0.1 s."""
     await declare(rig, burst=10, rate=1.0)
     await rig.store.settle("b", 10**9)
     await rig.store.settle("b", 10**9)

@@ -228,7 +228,7 @@ async def stop_after_the_look(base: Base, holder: Session, looker: Session) -> N
         "CREATE OR REPLACE FUNCTION windlass.standing_of(p_job bigint) "
         "RETURNS TABLE (state text, attempt smallint) LANGUAGE plpgsql AS $$ BEGIN "
         "RETURN QUERY SELECT * FROM windlass.standing_at_first(p_job); "
-        "IF current_setting('test.stops', true) = 'on' THEN PERFORM pg_advisory_xact_lock_shared(77); END IF; "
+        "PERFORM pg_advisory_xact_lock_shared(77) WHERE current_setting('test.stops', true) = 'on'; "
         "END $$"
     )
     await holder.begin()
