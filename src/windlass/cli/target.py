@@ -103,7 +103,8 @@ class Target:
             ops = Ops(self.app, store, Principal(operator(), Role.OPERATE))
             return await operation(ops, **arguments), ops
 
-        answer, ops = self.act(work, lambda done: done[1].deeds, create=operation.method == "PUT")
+        creates = operation.method == "PUT" or operation.status == 201
+        answer, ops = self.act(work, lambda done: done[1].deeds, create=creates)
         return answer, ops.said
 
     def missing(self) -> str | None:

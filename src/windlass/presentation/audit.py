@@ -99,7 +99,7 @@ def redriven(parent: int, parts: int) -> AuditEntry:
     return AuditEntry(f"redrive: {plural(parts, 'part')}", parent)
 
 
-# -- queues, tasks, schedules ---------------------------------------------------------------------------
+# -- queues and tasks -----------------------------------------------------------------------------------
 
 
 def paused(queue: str, paused: bool) -> AuditEntry:
@@ -120,11 +120,6 @@ def set_queue(queue: str, changes: Mapping[str, Any]) -> AuditEntry:
 def set_task(task: str, changes: Mapping[str, Any]) -> AuditEntry:
     """Settings of a task were changed."""
     return AuditEntry(f"set: {changes_in_words(changes)}", task=task)
-
-
-def schedule(name: str, text: str, job: int | None = None) -> AuditEntry:
-    """Something was done to a schedule: run now, paused, resumed, removed."""
-    return AuditEntry(f"schedule {name}: {text}", job)
 
 
 def duty(name: str, text: str) -> AuditEntry:

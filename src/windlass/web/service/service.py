@@ -29,7 +29,6 @@ from windlass.web.service.measures import Measures
 from windlass.web.service.overview import Overviews
 from windlass.web.service.parents import Parents
 from windlass.web.service.queues import Queues
-from windlass.web.service.schedules import Schedules
 from windlass.web.service.store_access import StoreAccess
 from windlass.web.service.store_health import StoreHealth
 from windlass.web.service.tasks import Tasks
@@ -56,7 +55,6 @@ class Service:
         self.bulk: Final = BulkOperations(self.store, self.audit)
         self.parents: Final = Parents(self.store, self.audit)
         self.groups: Final = Groups(self.store, self.audit)
-        self.schedules: Final = Schedules(app, self.store, self.audit)
         self.signals: Final = Signals(app, self.store, self.audit)
         self.workers: Final = Workers(self.store)
         self.events: Final = Events(self.store)

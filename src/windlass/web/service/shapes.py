@@ -9,7 +9,7 @@ from typing import Literal
 import msgspec
 
 from windlass.presentation.events import EventShape
-from windlass.presentation.flow import QueueShape, ScheduleShape, WorkerShape
+from windlass.presentation.flow import QueueShape, WorkerShape
 from windlass.presentation.groups import GroupShape
 from windlass.presentation.jobs import JobShape
 from windlass.presentation.parents import ParentShape, PartShape
@@ -216,15 +216,6 @@ class WorkerView(WorkerShape, frozen=True, kw_only=True):
 
     state_text: str
     vitals: VitalsShape | None
-
-
-class ScheduleView(ScheduleShape, frozen=True, kw_only=True):
-    """A schedule, and when it fires next."""
-
-    state_text: str
-    origin_text: str
-    upcoming: list[str]
-    """The next few times it fires for."""
 
 
 class TaskView(TaskRecord, frozen=True, kw_only=True):
