@@ -11,9 +11,10 @@ from windlass.operations.budgets import budgets, drain_budget
 from windlass.operations.operation import Operation, Ops, Subject
 from windlass.operations.principal import Principal, Role
 from windlass.operations.schedules import schedules
+from windlass.operations.signals import signals
 from windlass.web.api.routing import ENDPOINTS
 
-SUBJECTS: tuple[Subject, ...] = (budgets, schedules)
+SUBJECTS: tuple[Subject, ...] = (budgets, schedules, signals)
 EVERY = pytest.mark.parametrize(
     "operation", [each for subject in SUBJECTS for each in subject], ids=lambda each: str(each.name)
 )

@@ -62,11 +62,6 @@ def steered(verb: str, answers: Mapping[int, str]) -> list[AuditEntry]:
     return [AuditEntry(f"{verb}: {answer}", job) for job, answer in found.items()]
 
 
-def signalled(job: int, name: str, answer: str) -> AuditEntry:
-    """A job was sent a signal. Its value is not shown: it may be a secret."""
-    return AuditEntry(f"signal {name}: {answer}", job)
-
-
 def steered_many(verb: str, state: str, answers: Mapping[str, int], where: JobFilter) -> AuditEntry:
     """Jobs that a filter finds were retried, cancelled or deleted. `state`: done, stopped, failed."""
     text = counted(answers) or "nothing to do"

@@ -20,7 +20,6 @@ from windlass.store.protocol import Store
 from windlass.web.service.audit import Audit
 from windlass.web.service.bulk import BulkOperations
 from windlass.web.service.durable.groups import Groups
-from windlass.web.service.durable.signals import Signals
 from windlass.web.service.durable.streams import Streams
 from windlass.web.service.events import Events
 from windlass.web.service.findings import Findings
@@ -55,7 +54,6 @@ class Service:
         self.bulk: Final = BulkOperations(self.store, self.audit)
         self.parents: Final = Parents(self.store, self.audit)
         self.groups: Final = Groups(self.store, self.audit)
-        self.signals: Final = Signals(app, self.store, self.audit)
         self.workers: Final = Workers(self.store)
         self.events: Final = Events(self.store)
         self.measures: Final = Measures(self.store)
