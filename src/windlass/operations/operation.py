@@ -22,7 +22,9 @@ from typing import (
 
 import msgspec
 
+from windlass.core import ids
 from windlass.core.names import MAX_LENGTH
+from windlass.errors import InvalidOption
 from windlass.operations.principal import Principal, Role
 from windlass.presentation.audit import AuditEntry
 from windlass.store.fields import Unit
@@ -39,6 +41,15 @@ _IN_PATH: Final = re.compile(r"\{(\w+)\}")
 Limit = Annotated[int, msgspec.Meta(ge=1, le=500)]
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_LENGTH, pattern=r"^[a-z0-9_.-]+$")]
 Text = Annotated[str, msgspec.Meta(max_length=255)]
+JobId = Annotated[str, msgspec.Meta(pattern=r"^[0-9]{1,19}$", description="The id of a job.")]
+
+
+def given_id(word: str) -> int:
+    """Return an id in a body or a query. Raises InvalidOption for what can be none."""
+    id = ids.read(word)
+    if id is None:
+        raise InvalidOption(f"{word[:40]!r} is not a job id; listings show them")
+    return id
 
 
 class Reads(Protocol):

@@ -61,11 +61,6 @@ def steered(verb: str, answers: Mapping[int, str]) -> list[AuditEntry]:
     return [AuditEntry(f"{verb}: {answer}", job) for job, answer in found.items()]
 
 
-def signalled(job: int, name: str, answer: str) -> AuditEntry:
-    """A job was sent a signal. Its value is not shown: it may be a secret."""
-    return AuditEntry(f"signal {name}: {answer}", job)
-
-
 def steered_many(verb: str, state: str, answers: Mapping[str, int], where: JobFilter) -> AuditEntry:
     """Jobs that a filter finds were retried, cancelled or deleted. `state`: done, stopped, failed."""
     text = counted(answers) or "nothing to do"
@@ -88,7 +83,7 @@ def replayed(job: int, copy: int) -> AuditEntry:
     return AuditEntry(f"replay: as job {copy}", job)
 
 
-# -- queues, tasks, schedules ---------------------------------------------------------------------------
+# -- queues and tasks -----------------------------------------------------------------------------------
 
 
 def paused(queue: str, paused: bool) -> AuditEntry:
@@ -109,11 +104,6 @@ def set_queue(queue: str, changes: Mapping[str, Any]) -> AuditEntry:
 def set_task(task: str, changes: Mapping[str, Any]) -> AuditEntry:
     """Settings of a task were changed."""
     return AuditEntry(f"set: {changes_in_words(changes)}", task=task)
-
-
-def schedule(name: str, text: str, job: int | None = None) -> AuditEntry:
-    """Something was done to a schedule: run now, paused, resumed, removed."""
-    return AuditEntry(f"schedule {name}: {text}", job)
 
 
 def duty(name: str, text: str) -> AuditEntry:

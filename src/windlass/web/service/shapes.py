@@ -11,7 +11,7 @@ import msgspec
 from windlass.operations.groups import GroupShape
 from windlass.operations.parents import ParentShape
 from windlass.presentation.events import EventShape
-from windlass.presentation.flow import QueueShape, ScheduleShape, WorkerShape
+from windlass.presentation.flow import QueueShape, WorkerShape
 from windlass.presentation.jobs import JobShape
 from windlass.presentation.steps import StepShape
 from windlass.store.fields import TaskRecord
@@ -193,15 +193,6 @@ class WorkerView(WorkerShape, frozen=True, kw_only=True):
 
     state_text: str
     vitals: VitalsShape | None
-
-
-class ScheduleView(ScheduleShape, frozen=True, kw_only=True):
-    """A schedule, and when it fires next."""
-
-    state_text: str
-    origin_text: str
-    upcoming: list[str]
-    """The next few times it fires for."""
 
 
 class TaskView(TaskRecord, frozen=True, kw_only=True):
