@@ -59,7 +59,7 @@ def _print_times(found: Times) -> None:
 schedules.add_command(command(operations.list_schedules, _show), "list")
 schedules.add_command(command(operations.next_times, _print_times))
 schedules.add_command(command(operations.revert_schedule, _show))
-schedules.add_command(command(operations.run_schedule))
+schedules.add_command(command(operations.run_schedule, ok=lambda answer: answer.job is not None))
 schedules.add_command(command(operations.pause_schedule))
 schedules.add_command(command(operations.resume_schedule))
 schedules.add_command(command(operations.remove_schedule))

@@ -109,11 +109,6 @@ class Fired(msgspec.Struct, frozen=True):
 
     job: str | None
 
-    @property
-    def granted(self) -> bool:
-        """Whether there is a job; a command that made none ends with exit code 1."""
-        return self.job is not None
-
 
 class Times(msgspec.Struct, frozen=True):
     """Times of a schedule, and its time zone."""
