@@ -55,5 +55,5 @@ def budget() -> None:
 budgets: Final = command(operations.list_budgets, table(COLUMNS, budget_row))
 budget.add_command(command(operations.set_budget, table(COLUMNS, budget_row)))
 budget.add_command(command(operations.drain_budget))
-budget.add_command(command(operations.take_budget))
+budget.add_command(command(operations.take_budget, ok=lambda answer: answer.granted))
 budget.add_command(command(operations.remove_budget))

@@ -96,15 +96,23 @@ class Target:
             raise click.ClickException(f"{place}: {self.error_text(error)}") from error
 
     def operate(self, operation: Operation[Any, R], **arguments: Any) -> tuple[R, str]:
-        """Run an operation; return its answer, and what was done in a sentence. Setting something may make a
-        store."""
+        """Run an operation; return its answer, and what was done in a sentence. Settings may make a store."""
 
-        async def work(store: Store) -> tuple[R, Ops]:
+        async def work(ops: Ops) -> tuple[R, str]:
+            return await operation(ops, **arguments), ops.said
+
+        return self.with_ops(
+            work, create=operation.status == 201 or any(param.settings for param in operation.params)
+        )
+
+    def with_ops(self, work: Callable[[Ops], Awaitable[T]], *, create: bool = False) -> T:
+        """Do something that may take several operations; all they did is recorded in the timeline [M2]."""
+
+        async def operated(store: Store) -> tuple[T, Ops]:
             ops = Ops(self.app, store, Principal(operator(), Role.OPERATE))
-            return await operation(ops, **arguments), ops
+            return await work(ops), ops
 
-        answer, ops = self.act(work, lambda done: done[1].deeds, create=operation.method == "PUT")
-        return answer, ops.said
+        return self.act(operated, lambda done: done[1].deeds, create=create)[0]
 
     def missing(self) -> str | None:
         """Why there is nothing to look at, where jobs would live in a SQLite file that is not there."""

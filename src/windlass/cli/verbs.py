@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeVar, get_args, get_origin
 import click
 import msgspec
 
-from windlass.cli.options import JobId, Reader, with_json
+from windlass.cli.options import JobId, Reader, limit_option, with_json
 from windlass.cli.output import print_json, print_table
 from windlass.cli.settings import READERS, changes_of, setting_options
 from windlass.cli.target import Target
@@ -20,8 +20,13 @@ from windlass.store.fields import fields_of
 R = TypeVar("R")
 
 
-def command(operation: Operation[Any, R], show: Callable[[R], None] | None = None) -> click.Command:
-    """Return the command of an operation. `show` prints its answer, where that is more than a sentence."""
+def command(
+    operation: Operation[Any, R],
+    show: Callable[[R], None] | None = None,
+    ok: Callable[[R], bool] = lambda _: True,
+) -> click.Command:
+    """Return the command of an operation. `show` prints its answer, where that is more than a sentence. The
+    exit code is 1 where the answer is not `ok`."""
 
     def run(target: Target, as_json: bool, **given: Any) -> None:
         for param in operation.params:
@@ -36,7 +41,7 @@ def command(operation: Operation[Any, R], show: Callable[[R], None] | None = Non
             show(answer)
         else:
             click.echo(one_line(said))
-        if getattr(answer, "granted", True) is False:
+        if not ok(answer):
             raise SystemExit(1)
 
     made = with_json(run)
@@ -59,10 +64,14 @@ def table(columns: Sequence[str], row: Callable[[Any], Sequence[object]]) -> Cal
 def _parameter(param: Param) -> Callable[[Callable[..., None]], Callable[..., None]]:
     if param.settings is not None:
         return setting_options(param.settings.record)
+    if param.name == "limit":
+        return limit_option(param.default)
     kind, metavar = _reader(param)
     if param.default is msgspec.NODEFAULT:
         return click.argument(param.name, type=kind)
     flag, show = param.help.option or f"--{param.name.replace('_', '-')}", bool(param.default)
+    if param.default is False:
+        return click.option(flag, param.name, is_flag=True, help=param.help.text)
     return click.option(
         flag,
         param.name,

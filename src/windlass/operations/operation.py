@@ -22,7 +22,9 @@ from typing import (
 
 import msgspec
 
+from windlass.core import ids
 from windlass.core.names import MAX_LENGTH
+from windlass.errors import InvalidOption
 from windlass.operations.principal import Principal, Role
 from windlass.presentation.audit import AuditEntry
 from windlass.store.fields import Unit
@@ -39,10 +41,23 @@ _IN_PATH: Final = re.compile(r"\{(\w+)\}")
 Limit = Annotated[int, msgspec.Meta(ge=1, le=500)]
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_LENGTH, pattern=r"^[a-z0-9_.-]+$")]
 Text = Annotated[str, msgspec.Meta(max_length=255)]
+JobId = Annotated[str, msgspec.Meta(pattern=r"^[0-9]{1,19}$", description="The id of a job.")]
+
+
+def given_id(word: str) -> int:
+    """Return an id in a body or a query. Raises InvalidOption for what can be none."""
+    id = ids.read(word)
+    if id is None:
+        raise InvalidOption(f"{word[:40]!r} is not a job id; listings show them")
+    return id
 
 
 class Reads(Protocol):
     """Answers that the readers of a server share."""
+
+    @property
+    def memory(self) -> dict[Hashable, Any]:
+        """What operations keep for later ones, such as earlier readings, of which a rate is made."""
 
     async def shared(self, key: Hashable, ttl: float, read: Callable[[Store], Awaitable[T]]) -> T:
         """Return the answer to a read, at most `ttl` seconds old."""
@@ -56,6 +71,8 @@ class Ops:
         self.store: Final = store
         self.principal: Final = principal
         self._reads = reads
+        self.memory: Final[dict[Hashable, Any]] = {} if reads is None else reads.memory
+        """What operations keep for later ones."""
         self.deeds: Final[list[AuditEntry]] = []
         """What was done, for the timeline."""
         self.said: str = ""

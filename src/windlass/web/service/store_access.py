@@ -4,7 +4,7 @@ clock."""
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Hashable
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from windlass.presentation.cluster_state import ClusterState, read_full_state
@@ -29,6 +29,8 @@ class StoreAccess:
         self.cache: Final = ReadCache()
         self.slow_cache: Final = ReadCache()
         """For what no action changes, so `changed` leaves it alone."""
+        self.memory: Final[dict[Hashable, Any]] = {}
+        """What operations keep for later ones."""
 
     async def ask(self, operation: Callable[[Store], Awaitable[T]]) -> T:
         """Run an operation on the store, from any loop."""
