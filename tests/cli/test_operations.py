@@ -8,13 +8,17 @@ import pytest
 from tests.cli.kit import Desk
 from windlass import Windlass
 from windlass.operations.budgets import budgets, drain_budget
+from windlass.operations.groups import groups
 from windlass.operations.operation import Operation, Ops, Subject
+from windlass.operations.parents import parents
 from windlass.operations.principal import Principal, Role
 from windlass.operations.queues import pause_queues, queues, resume_queue
+from windlass.operations.schedules import schedules
+from windlass.operations.signals import signals
 from windlass.operations.tasks import tasks
 from windlass.web.api.routing import ENDPOINTS
 
-SUBJECTS: tuple[Subject, ...] = (budgets, queues, tasks)
+SUBJECTS: tuple[Subject, ...] = (budgets, groups, parents, queues, schedules, signals, tasks)
 EVERY = pytest.mark.parametrize(
     "operation", [each for subject in SUBJECTS for each in subject], ids=lambda each: str(each.name)
 )

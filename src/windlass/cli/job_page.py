@@ -8,12 +8,13 @@ from collections.abc import Iterator, Sequence
 from rich.text import Text
 
 from windlass.cli.output import console, make_sheet, show
-from windlass.cli.parents.page import FINAL, retrying_in_words
+from windlass.cli.parents.page import retrying_in_words
 from windlass.cli.settings import shown
 from windlass.core.counts import plural
 from windlass.core.harmless import harmless
 from windlass.core.progress import progress
 from windlass.core.states import FINISHED
+from windlass.operations.parents import FINAL
 from windlass.presentation.jobs import options_shown, priority_name
 from windlass.presentation.retries import RetryingShape
 from windlass.presentation.steps import StepShape

@@ -14,8 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from windlass.core.counts import plural
-from windlass.presentation.text import one_line, parts_at_a_time
+from windlass.presentation.text import one_line
 from windlass.store.protocol import Store
 from windlass.store.records import Event, JobFilter, Report
 
@@ -51,7 +50,7 @@ def events(entries: Iterable[AuditEntry], at: float, by: str) -> list[Event]:
     ]
 
 
-# -- jobs and parents -----------------------------------------------------------------------------------
+# -- jobs -----------------------------------------------------------------------------------------------
 
 
 def steered(verb: str, answers: Mapping[int, str]) -> list[AuditEntry]:
@@ -60,11 +59,6 @@ def steered(verb: str, answers: Mapping[int, str]) -> list[AuditEntry]:
     if len(found) > MAX_SINGLE:
         return [AuditEntry(f"{verb}: {len(found):,} jobs")]
     return [AuditEntry(f"{verb}: {answer}", job) for job, answer in found.items()]
-
-
-def signalled(job: int, name: str, answer: str) -> AuditEntry:
-    """A job was sent a signal. Its value is not shown: it may be a secret."""
-    return AuditEntry(f"signal {name}: {answer}", job)
 
 
 def steered_many(verb: str, state: str, answers: Mapping[str, int], where: JobFilter) -> AuditEntry:
@@ -89,22 +83,7 @@ def replayed(job: int, copy: int) -> AuditEntry:
     return AuditEntry(f"replay: as job {copy}", job)
 
 
-def set_parallel(parent: int, parallel: int | None) -> AuditEntry:
-    """The number of parts that may run at a time was changed."""
-    return AuditEntry(f"set: {parts_at_a_time(parallel)}", parent)
-
-
-def redriven(parent: int, parts: int) -> AuditEntry:
-    """Parts of a parent run again."""
-    return AuditEntry(f"redrive: {plural(parts, 'part')}", parent)
-
-
-# -- schedules and duties -------------------------------------------------------------------------------
-
-
-def schedule(name: str, text: str, job: int | None = None) -> AuditEntry:
-    """Something was done to a schedule: run now, paused, resumed, removed."""
-    return AuditEntry(f"schedule {name}: {text}", job)
+# -- duties ---------------------------------------------------------------------------------------------
 
 
 def duty(name: str, text: str) -> AuditEntry:

@@ -11,17 +11,17 @@ import msgspec
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from windlass.operations.budgets import budgets
+from windlass.operations.groups import groups
+from windlass.operations.parents import parents
 from windlass.operations.queues import queues
+from windlass.operations.schedules import schedules
+from windlass.operations.signals import signals
 from windlass.operations.tasks import tasks
 from windlass.web.api.bulk import bulk
 from windlass.web.api.derived import endpoints
 from windlass.web.api.endpoint import Call, Endpoint, query_of, read_body
-from windlass.web.api.groups import groups
 from windlass.web.api.jobs import jobs
 from windlass.web.api.overview import overview
-from windlass.web.api.parents import parents
-from windlass.web.api.schedules import schedules
-from windlass.web.api.signals import signals
 from windlass.web.http.answers import answer, encode, problem_body, problem_headers
 from windlass.web.http.guard import PRINCIPAL, path_of
 from windlass.web.http.problems import NotFound, Problem, problem_of
@@ -32,10 +32,10 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *bulk,
     *endpoints(queues),
     *endpoints(tasks),
-    *parents,
-    *groups,
-    *schedules,
-    *signals,
+    *endpoints(parents),
+    *endpoints(groups),
+    *endpoints(schedules),
+    *endpoints(signals),
     *endpoints(budgets),
     *overview,
 )

@@ -13,11 +13,12 @@ from windlass.core.flow.gates import budget_of
 from windlass.errors import EnqueueError, JobNotFound
 from windlass.handles import bulk as walks
 from windlass.handles.bulk import Verb
+from windlass.operations.bodies import Maker, NewJobBody
+from windlass.operations.groups import group_of
+from windlass.operations.parents import ParentShape
 from windlass.operations.principal import Principal, Role
 from windlass.presentation import audit
-from windlass.presentation.groups import group_of
 from windlass.presentation.jobs import CausesShape, causes_shape, job_fields, labels_of, unwrap, wrap
-from windlass.presentation.parents import ParentShape
 from windlass.presentation.retries import retrying_of
 from windlass.presentation.steps import step_shapes
 from windlass.presentation.text import iso
@@ -37,7 +38,6 @@ from windlass.web.http.intake_limit import IntakeLimit
 from windlass.web.http.problems import Conflict, Invalid
 from windlass.web.service import views
 from windlass.web.service.audit import Actions, Audit
-from windlass.web.service.bodies import Maker, NewJobBody
 from windlass.web.service.events import timeline
 from windlass.web.service.shapes import JobView, ListedJobs, ReceiptShape
 from windlass.web.service.store_access import StoreAccess

@@ -8,12 +8,12 @@ from typing import Literal
 
 import msgspec
 
+from windlass.operations.groups import GroupShape
+from windlass.operations.parents import ParentShape
 from windlass.operations.queues import QueueView
 from windlass.presentation.events import EventShape
-from windlass.presentation.flow import ScheduleShape, WorkerShape
-from windlass.presentation.groups import GroupShape
+from windlass.presentation.flow import WorkerShape
 from windlass.presentation.jobs import JobShape
-from windlass.presentation.parents import ParentShape, PartShape
 from windlass.presentation.steps import StepShape
 from windlass.store.records import EnqueueStatus, Finding, Table
 
@@ -121,29 +121,6 @@ class ListedJobs(msgspec.Struct, frozen=True, kw_only=True):
     """The time back to which jobs were searched [M3]."""
 
 
-class PartView(PartShape, frozen=True, kw_only=True):
-    """A part, with its state as text."""
-
-    state_text: str
-
-
-class ParentView(ParentShape, frozen=True, kw_only=True):
-    """A parent with its parts. `strip` has one letter for each part; with more than 2,000 parts a letter
-    stands for several and shows the worst. `letters` explains them."""
-
-    strip: str
-    strip_parts: int
-    """How many parts the strip covers; of very many, only the first."""
-    strip_each: int
-    """How many parts a letter stands for."""
-    letters: dict[str, str]
-    """Letter → state."""
-    states: dict[str, int]
-    """State → number of parts, of those that the strip covers."""
-    needing: list[PartView]
-    """Some of those that need attention, the most urgent first."""
-
-
 class JobView(JobShape, frozen=True, kw_only=True):
     """A job, why it waits, and its timeline."""
 
@@ -205,15 +182,6 @@ class WorkerView(WorkerShape, frozen=True, kw_only=True):
 
     state_text: str
     vitals: VitalsShape | None
-
-
-class ScheduleView(ScheduleShape, frozen=True, kw_only=True):
-    """A schedule, and when it fires next."""
-
-    state_text: str
-    origin_text: str
-    upcoming: list[str]
-    """The next few times it fires for."""
 
 
 class Totals(msgspec.Struct, frozen=True, kw_only=True):

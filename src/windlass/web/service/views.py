@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import islice
 from typing import Any, Final
 
 import msgspec
 
-from windlass.core import cron
 from windlass.core.states import State
 from windlass.operations.queues import QueueView
 from windlass.presentation.cluster_state import ClusterState
-from windlass.presentation.flow import origin_in_words
 from windlass.presentation.jobs import Labels, job_fields
 from windlass.presentation.text import iso, shaped
 from windlass.presentation.waiting import state_in_words, worker_in_words
@@ -21,7 +18,6 @@ from windlass.store.records import (
     Health,
     JobRecord,
     QueueRecord,
-    ScheduleRecord,
     Vitals,
     WorkerRecord,
 )
@@ -30,7 +26,6 @@ from windlass.web.service.shapes import (
     FindingShape,
     ListedJob,
     Operations,
-    ScheduleView,
     SegmentShape,
     VitalsShape,
     WorkerView,
@@ -38,7 +33,6 @@ from windlass.web.service.shapes import (
 
 LISTED: Final = 4_000
 """So many characters of a payload, a result or a checkpoint are worth showing in a listing."""
-UPCOMING: Final = 3
 
 
 def worst_first(queue: QueueView) -> tuple[Any, ...]:
@@ -95,24 +89,6 @@ def _vitals(vitals: Vitals, at: float | None, now: float) -> VitalsShape:
         lag=round(vitals.lag, 4),
         jobs=[BusyShape(str(busy.job), busy.task, busy.queue, iso(busy.since) or "") for busy in vitals.jobs],
     )
-
-
-def schedule_view(schedule: ScheduleRecord, now: float, workers: Iterable[WorkerRecord] = ()) -> ScheduleView:
-    """A schedule, and when it fires next."""
-    state = "; ".join(filter(None, ("paused" if schedule.paused else "", schedule.error or "")))
-    upcoming = _upcoming(schedule, now)
-    view = ScheduleView.of(schedule, workers, state_text=state, origin_text="", upcoming=upcoming)
-    return msgspec.structs.replace(view, origin_text=origin_in_words(view.origin))
-
-
-def _upcoming(schedule: ScheduleRecord, now: float) -> list[str]:
-    if schedule.paused or schedule.next_at is None:
-        return []
-    try:
-        times = islice(cron.upcoming(schedule.cron, schedule.tz, now), UPCOMING)
-        return [iso(time) or "" for time in times]
-    except cron.BadSchedule:  # `error` says what is wrong with it
-        return []
 
 
 def finding_shape(finding: Finding, since: float | None = None) -> FindingShape:
