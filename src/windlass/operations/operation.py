@@ -27,6 +27,8 @@ from windlass.core.names import MAX_LENGTH
 from windlass.errors import InvalidOption
 from windlass.operations.principal import Principal, Role
 from windlass.presentation.audit import AuditEntry
+from windlass.presentation.cluster_state import ClusterState, read_full_state
+from windlass.presentation.text import one_line
 from windlass.store.fields import Unit
 from windlass.store.protocol import Store
 
@@ -37,6 +39,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
 _IN_PATH: Final = re.compile(r"\{(\w+)\}")
+STATE_TTL: Final = 1.0
+"""Seconds for which readers share the state that most views begin with."""
 
 Limit = Annotated[int, msgspec.Meta(ge=1, le=500)]
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_LENGTH, pattern=r"^[a-z0-9_.-]+$")]
@@ -59,8 +63,16 @@ class Reads(Protocol):
     def memory(self) -> dict[Hashable, Any]:
         """What operations keep for later ones, such as earlier readings, of which a rate is made."""
 
-    async def shared(self, key: Hashable, ttl: float, read: Callable[[Store], Awaitable[T]]) -> T:
-        """Return the answer to a read, at most `ttl` seconds old."""
+    async def shared(
+        self, key: Hashable, ttl: float, read: Callable[[Store], Awaitable[T]], *, lasting: bool = False
+    ) -> T:
+        """Return the answer to a read, at most `ttl` seconds old. No action changes a `lasting` one."""
+
+    async def now(self) -> float:
+        """Return the time of the store's clock."""
+
+    def in_words(self, error: Exception) -> str:
+        """Return what readers may see of an error."""
 
 
 class Ops:
@@ -78,11 +90,26 @@ class Ops:
         self.said: str = ""
         """What was done, in a sentence for the operator."""
 
-    async def shared(self, key: Hashable, ttl: float, read: Callable[[Store], Awaitable[T]]) -> T:
-        """Read from the store, or take what another reader was answered within `ttl` seconds."""
+    async def shared(
+        self, key: Hashable, ttl: float, read: Callable[[Store], Awaitable[T]], *, lasting: bool = False
+    ) -> T:
+        """Read from the store, or take what another reader was answered within `ttl` seconds. An action makes
+        readers read again, unless the answer is `lasting`."""
         if self._reads is None:
             return await read(self.store)
-        return await self._reads.shared(key, ttl, read)
+        return await self._reads.shared(key, ttl, read, lasting=lasting)
+
+    async def state(self) -> ClusterState:
+        """Return how queues, workers, budgets and gates stand, shared for a moment."""
+        return await self.shared("state", STATE_TTL, read_full_state)
+
+    async def now(self) -> float:
+        """Return the time of the store's clock."""
+        return await (self.store if self._reads is None else self._reads).now()
+
+    def in_words(self, error: Exception) -> str:
+        """Return what readers may see of an error."""
+        return one_line(str(error)) if self._reads is None else self._reads.in_words(error)
 
     def did(
         self, text: str, *, said: str = "", job: int | None = None, queue: str = "", task: str = ""
@@ -104,7 +131,7 @@ class Help(NamedTuple):
     text: str
     unit: Unit | None = None
     option: str = ""
-    """The flag, where it is not made of the name."""
+    """The flag, or how an argument without one is shown, where that is not made of the name."""
 
 
 class Removed(msgspec.Struct, frozen=True):
@@ -145,8 +172,8 @@ class Operation(Generic[P, R]):
     ) -> None:
         self.function: Final = function
         self.name: Final = function.__name__
-        verb = self.name.partition("_")[0]
-        self.command: Final = subject if verb == "list" else verb
+        verb, _, what = self.name.partition("_")
+        self.command: Final = what if verb == "list" else verb
         """Its command: `budgets` of `list_budgets`, `drain` of `drain_budget`."""
         self.subject: Final = subject
         self.role: Final = role
@@ -176,8 +203,8 @@ class Subject(list[Operation[Any, Any]]):
         super().__init__()
         self.name: Final = name
 
-    def get(self, path: str) -> Declaration:
-        """Declare a view."""
+    def get(self, path: str = "") -> Declaration:
+        """Declare a view. One without a path has no route; pages and commands call it."""
         return Declaration(self, "GET", path, Role.READ)
 
     def post(self, path: str, status: int = 200, role: Role = Role.OPERATE) -> Declaration:

@@ -13,14 +13,15 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from windlass.operations.budgets import budgets
 from windlass.operations.groups import groups
 from windlass.operations.parents import parents
+from windlass.operations.queues import queues
 from windlass.operations.schedules import schedules
 from windlass.operations.signals import signals
+from windlass.operations.tasks import tasks
 from windlass.web.api.bulk import bulk
 from windlass.web.api.derived import endpoints
 from windlass.web.api.endpoint import Call, Endpoint, query_of, read_body
 from windlass.web.api.jobs import jobs
 from windlass.web.api.overview import overview
-from windlass.web.api.queues import queues
 from windlass.web.http.answers import answer, encode, problem_body, problem_headers
 from windlass.web.http.guard import PRINCIPAL, path_of
 from windlass.web.http.problems import NotFound, Problem, problem_of
@@ -29,7 +30,8 @@ from windlass.web.service.service import Service
 ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *jobs,
     *bulk,
-    *queues,
+    *endpoints(queues),
+    *endpoints(tasks),
     *endpoints(parents),
     *endpoints(groups),
     *endpoints(schedules),

@@ -8,6 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from windlass.core.states import State
+from windlass.operations.queues import list_queues
 from windlass.presentation.jobs import CauseShape
 from windlass.store.records import JobFilter
 from windlass.web.pages.jobs import LISTED
@@ -40,7 +41,7 @@ async def listing(service: Service, request: Request) -> Response:
         found=found,
         causes=causes,
         groups=[_group(each, queue) for each in causes.groups[:_GROUPS]],
-        names=[each.name for each in await service.queues.all(principal)],
+        names=[each.name for each in (await service.run(principal, list_queues)).queues],
         queue=queue,
         task=task,
         cursor=cursor,

@@ -12,18 +12,15 @@ import logging
 import secrets
 import time
 import weakref
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from itertools import count
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 from windlass.errors import WindlassError
 from windlass.operations.principal import Principal
 from windlass.presentation.audit import AuditEntry, events
-from windlass.presentation.text import one_line
 from windlass.store.protocol import Store
 from windlass.store.records import Event, Report
-from windlass.web.http.problems import Invalid
-from windlass.web.service.checks import check_bounds
 from windlass.web.service.store_access import StoreAccess
 
 T = TypeVar("T")
@@ -84,21 +81,6 @@ class Actions:
         answer = await self._store.ask(operation)
         await self._audit.done(principal, *entries)
         return answer
-
-    async def _change(
-        self,
-        principal: Principal,
-        name: str,
-        changes: Mapping[str, Any],
-        set_of: Callable[[Store], Callable[[str, Mapping[str, Any]], Awaitable[T]]],
-        entry: Callable[[str, Mapping[str, Any]], AuditEntry],
-    ) -> T:
-        """Change settings of what has this name. Raises Invalid for what no store takes."""
-        check_bounds(changes)
-        try:
-            return await self._do(principal, lambda store: set_of(store)(name, changes), entry(name, changes))
-        except ValueError as error:
-            raise Invalid(one_line(str(error))) from error
 
 
 class Writer:

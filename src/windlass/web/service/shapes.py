@@ -10,11 +10,11 @@ import msgspec
 
 from windlass.operations.groups import GroupShape
 from windlass.operations.parents import ParentShape
+from windlass.operations.queues import QueueView
 from windlass.presentation.events import EventShape
-from windlass.presentation.flow import QueueShape, WorkerShape
+from windlass.presentation.flow import WorkerShape
 from windlass.presentation.jobs import JobShape
 from windlass.presentation.steps import StepShape
-from windlass.store.fields import TaskRecord
 from windlass.store.records import EnqueueStatus, Finding, Table
 
 Level = Literal["ok", "warning", "error"]
@@ -101,17 +101,6 @@ class StorePoint(Latency, frozen=True, kw_only=True):
     """On SQLite: how often a minute the coordinator waited for the write of another process."""
 
 
-class QueueView(QueueShape, frozen=True, kw_only=True):
-    """A queue, with its state as text."""
-
-    state_text: str
-    """Why no job of it starts, if so: "paused", "throttled, resumes in 12 s", "waits for tokens"."""
-    load_text: str
-    """The same, and what limits it or refuses jobs."""
-    per_minute: float | None = None
-    """Jobs that succeeded per minute, over the last one or two; null before anything was measured."""
-
-
 class ListedJob(JobShape, frozen=True, kw_only=True):
     """A job in a listing: of its errors only the last, without traceback."""
 
@@ -193,19 +182,6 @@ class WorkerView(WorkerShape, frozen=True, kw_only=True):
 
     state_text: str
     vitals: VitalsShape | None
-
-
-class TaskView(TaskRecord, frozen=True, kw_only=True):
-    """A task: its settings in the store, its settings in this app's code, and its counts."""
-
-    known: bool
-    """Whether the app that serves this API has its code."""
-    queue: str | None
-    ready: int
-    estimate: bool
-    """Whether only the first jobs of a long queue were counted."""
-    counts: dict[str, int]
-    """Since the store was made."""
 
 
 class Totals(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,16 +7,16 @@ import time
 from collections.abc import Awaitable, Callable, Hashable
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from windlass.operations.operation import STATE_TTL
 from windlass.presentation.cluster_state import ClusterState, read_full_state
 from windlass.store.protocol import Store
+from windlass.web.http.problems import problem_of
 from windlass.web.service.read_cache import ReadCache
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
 
 T = TypeVar("T")
-STATE_TTL: Final = 1.0
-"""Seconds for which the read that most pages begin with is shared."""
 
 
 class StoreAccess:
@@ -43,9 +43,17 @@ class StoreAccess:
 
         return await self._app._store_handle().acall(asked)
 
-    async def shared(self, key: Any, ttl: float, operation: Callable[[Store], Awaitable[T]]) -> T:
-        """The same, or the answer that another request got within `ttl` seconds."""
-        return await self.cache.get(key, ttl, lambda: self.ask(operation))
+    async def shared(
+        self, key: Hashable, ttl: float, operation: Callable[[Store], Awaitable[T]], *, lasting: bool = False
+    ) -> T:
+        """Run an operation, or return the answer that another request got within `ttl` seconds. `changed`
+        leaves a `lasting` one alone."""
+        cache = self.slow_cache if lasting else self.cache
+        return await cache.get(key, ttl, lambda: self.ask(operation))
+
+    def in_words(self, error: Exception) -> str:
+        """Return what a browser may see of an error."""
+        return problem_of(error, safe=True).message
 
     async def state(self) -> ClusterState:
         """The state of queues, workers, budgets and gates, shared."""
@@ -53,7 +61,7 @@ class StoreAccess:
 
     async def now(self) -> float:
         """The store's clock, computed from our own and the offset between them."""
-        return time.time() + await self.slow_cache.get("clock", 30.0, lambda: self.ask(_clock_offset))
+        return time.time() + await self.shared("clock", 30.0, _clock_offset, lasting=True)
 
     def changed(self) -> None:
         """Something was changed: the next read must see it."""
