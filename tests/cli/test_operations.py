@@ -16,13 +16,16 @@ from windlass.operations.overview import overview
 from windlass.operations.parents import parents
 from windlass.operations.principal import Principal, Role
 from windlass.operations.queues import pause_queues, queues, resume_queue
+from windlass.operations.schedules import schedules
+from windlass.operations.signals import signals
 from windlass.operations.store_health import store_health
 from windlass.operations.tasks import tasks
 from windlass.operations.workers import workers
 from windlass.web.api.routing import ENDPOINTS
 
 SUBJECTS: tuple[Subject, ...] = (
-    budgets, events, groups, measures, overview, parents, queues, store_health, tasks, workers,
+    budgets, events, groups, measures, overview, parents, queues, schedules, signals, store_health, tasks,
+    workers,
 )  # fmt: skip
 EVERY = pytest.mark.parametrize(
     "operation", [each for subject in SUBJECTS for each in subject], ids=lambda each: str(each.name)

@@ -61,11 +61,6 @@ def steered(verb: str, answers: Mapping[int, str]) -> list[AuditEntry]:
     return [AuditEntry(f"{verb}: {answer}", job) for job, answer in found.items()]
 
 
-def signalled(job: int, name: str, answer: str) -> AuditEntry:
-    """A job was sent a signal. Its value is not shown: it may be a secret."""
-    return AuditEntry(f"signal {name}: {answer}", job)
-
-
 def steered_many(verb: str, state: str, answers: Mapping[str, int], where: JobFilter) -> AuditEntry:
     """Jobs that a filter finds were retried, cancelled or deleted. `state`: done, stopped, failed."""
     text = counted(answers) or "nothing to do"
@@ -88,12 +83,7 @@ def replayed(job: int, copy: int) -> AuditEntry:
     return AuditEntry(f"replay: as job {copy}", job)
 
 
-# -- schedules and duties -------------------------------------------------------------------------------
-
-
-def schedule(name: str, text: str, job: int | None = None) -> AuditEntry:
-    """Something was done to a schedule: run now, paused, resumed, removed."""
-    return AuditEntry(f"schedule {name}: {text}", job)
+# -- duties ---------------------------------------------------------------------------------------------
 
 
 def duty(name: str, text: str) -> AuditEntry:

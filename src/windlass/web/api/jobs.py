@@ -8,12 +8,12 @@ import msgspec
 
 from windlass.core.states import State
 from windlass.handles.bulk import job_filter
+from windlass.operations.bodies import JobChangeBody, NewJobBody, changes_of
 from windlass.operations.operation import JobId, Limit, Name, Text, given_id
 from windlass.presentation.jobs import CausesShape
 from windlass.store.records import JobFilter
 from windlass.web.api.endpoint import Call, Nothing, Table
 from windlass.web.http.problems import NotFound
-from windlass.web.service.bodies import JobChangeBody, NewJobBody, changes_of
 from windlass.web.service.jobs import MAX_AT_ONCE
 from windlass.web.service.shapes import JobView, ListedJobs, ReceiptShape
 

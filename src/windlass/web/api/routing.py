@@ -17,6 +17,8 @@ from windlass.operations.measures import measures
 from windlass.operations.overview import overview
 from windlass.operations.parents import parents
 from windlass.operations.queues import queues
+from windlass.operations.schedules import schedules
+from windlass.operations.signals import signals
 from windlass.operations.store_health import store_health
 from windlass.operations.tasks import tasks
 from windlass.operations.workers import workers
@@ -24,8 +26,6 @@ from windlass.web.api.bulk import bulk
 from windlass.web.api.derived import endpoints
 from windlass.web.api.endpoint import Call, Endpoint, query_of, read_body
 from windlass.web.api.jobs import jobs
-from windlass.web.api.schedules import schedules
-from windlass.web.api.signals import signals
 from windlass.web.http.answers import answer, encode, problem_body, problem_headers
 from windlass.web.http.guard import PRINCIPAL, path_of
 from windlass.web.http.problems import NotFound, Problem, problem_of
@@ -38,8 +38,8 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *endpoints(tasks),
     *endpoints(parents),
     *endpoints(groups),
-    *schedules,
-    *signals,
+    *endpoints(schedules),
+    *endpoints(signals),
     *endpoints(budgets),
     *endpoints(overview),
     *endpoints(workers),

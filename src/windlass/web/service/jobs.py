@@ -13,6 +13,7 @@ from windlass.core.flow.gates import budget_of
 from windlass.errors import EnqueueError, JobNotFound
 from windlass.handles import bulk as walks
 from windlass.handles.bulk import Verb
+from windlass.operations.bodies import Maker, NewJobBody
 from windlass.operations.events import timeline
 from windlass.operations.groups import group_of
 from windlass.operations.parents import ParentShape
@@ -38,7 +39,6 @@ from windlass.web.http.intake_limit import IntakeLimit
 from windlass.web.http.problems import Conflict, Invalid
 from windlass.web.service import views
 from windlass.web.service.audit import Actions, Audit
-from windlass.web.service.bodies import Maker, NewJobBody
 from windlass.web.service.shapes import JobView, ListedJobs, ReceiptShape
 from windlass.web.service.store_access import StoreAccess
 

@@ -19,10 +19,8 @@ from windlass.presentation.audit import AuditEntry
 from windlass.store.protocol import Store
 from windlass.web.service.audit import Audit
 from windlass.web.service.bulk import BulkOperations
-from windlass.web.service.durable.signals import Signals
 from windlass.web.service.durable.streams import Streams
 from windlass.web.service.jobs import Jobs
-from windlass.web.service.schedules import Schedules
 from windlass.web.service.store_access import StoreAccess
 
 if TYPE_CHECKING:
@@ -42,8 +40,6 @@ class Service:
         self.jobs: Final = Jobs(app, self.store, self.audit)
         self.streams: Final = Streams(self.store)
         self.bulk: Final = BulkOperations(self.store, self.audit)
-        self.schedules: Final = Schedules(app, self.store, self.audit)
-        self.signals: Final = Signals(app, self.store, self.audit)
 
     async def run(
         self,

@@ -11,7 +11,6 @@ import msgspec
 from windlass.operations.events import EventView
 from windlass.operations.groups import GroupShape
 from windlass.operations.parents import ParentShape
-from windlass.presentation.flow import ScheduleShape
 from windlass.presentation.jobs import JobShape
 from windlass.presentation.steps import StepShape
 from windlass.store.records import EnqueueStatus
@@ -55,15 +54,6 @@ class JobView(JobShape, frozen=True, kw_only=True):
     """The group that it ends."""
     steps: list[StepShape]
     """Its newest steps and sleeps, oldest first [W1]."""
-
-
-class ScheduleView(ScheduleShape, frozen=True, kw_only=True):
-    """A schedule, and when it fires next."""
-
-    state_text: str
-    origin_text: str
-    upcoming: list[str]
-    """The next few times it fires for."""
 
 
 class ReceiptShape(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import islice
 from typing import Final
 
 import msgspec
 
-from windlass.core import cron
 from windlass.core.states import State
-from windlass.presentation.flow import origin_in_words
 from windlass.presentation.jobs import Labels, job_fields
-from windlass.presentation.text import iso
 from windlass.presentation.waiting import state_in_words
-from windlass.store.records import JobRecord, QueueRecord, ScheduleRecord, WorkerRecord
-from windlass.web.service.shapes import ListedJob, ScheduleView
+from windlass.store.records import JobRecord, QueueRecord, WorkerRecord
+from windlass.web.service.shapes import ListedJob
 
 LISTED: Final = 4_000
 """So many characters of a payload, a result or a checkpoint are worth showing in a listing."""
-UPCOMING: Final = 3
 
 
 def listed_job(job: JobRecord, labels: Labels) -> ListedJob:
@@ -48,24 +43,6 @@ def running_since(job: JobRecord, workers: Iterable[WorkerRecord]) -> float | No
 def time_limit(job: JobRecord, queue: QueueRecord, timeout: float | None) -> float:
     """Seconds that a run of a job may take; `timeout` is its task's, where its code is known here [C6]."""
     return queue.time_limit(job.options.timeout if job.options.timeout is not None else timeout)
-
-
-def schedule_view(schedule: ScheduleRecord, now: float, workers: Iterable[WorkerRecord] = ()) -> ScheduleView:
-    """A schedule, and when it fires next."""
-    state = "; ".join(filter(None, ("paused" if schedule.paused else "", schedule.error or "")))
-    upcoming = _upcoming(schedule, now)
-    view = ScheduleView.of(schedule, workers, state_text=state, origin_text="", upcoming=upcoming)
-    return msgspec.structs.replace(view, origin_text=origin_in_words(view.origin))
-
-
-def _upcoming(schedule: ScheduleRecord, now: float) -> list[str]:
-    if schedule.paused or schedule.next_at is None:
-        return []
-    try:
-        times = islice(cron.upcoming(schedule.cron, schedule.tz, now), UPCOMING)
-        return [iso(time) or "" for time in times]
-    except cron.BadSchedule:  # `error` says what is wrong with it
-        return []
 
 
 def _short(text: str | None) -> str | None:

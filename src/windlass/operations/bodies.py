@@ -10,19 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
 import msgspec
 
-from windlass.core.cron import Missed, Overlap
+from windlass.core.texts import storable
 from windlass.errors import InvalidOption
 from windlass.operations.operation import JobId, given_id
+from windlass.operations.refusals import Invalid
 from windlass.store.fields import Field, Unit
 from windlass.store.records import JOB_OPTIONS, NewJob
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
     from windlass.tasks.task import Task
-
-
-from windlass.core.texts import storable
-from windlass.web.http.problems import Invalid
 
 _JSON: Final[Mapping[Unit, Any]] = {
     "priority": str | int, "time": float | str, "moment": float | str, "attempts": int, "jobs": int,
@@ -62,43 +59,6 @@ else:
         kw_only=True,
         forbid_unknown_fields=True,
     )
-
-
-Span = Annotated[float | str | None, msgspec.Meta(description="Seconds, or a text such as 5m.")]
-
-
-class ScheduleClock(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """When a schedule fires, and its policies. A field that is null or left out stays as it is, or is the
-    default."""
-
-    cron: str | None = None
-    """Five fields, six with seconds first, @daily, or @every 10s."""
-    every: Span = None
-    """Instead of an expression: fire once in each such span."""
-    tz: str | None = None
-    missed: Missed | None = None
-    overlap: Overlap | None = None
-    grace: Span = None
-    jitter: Span = None
-
-    def clock(self) -> dict[str, Any]:
-        """What was given besides the expression."""
-        names = [name for name in ScheduleClock.__struct_fields__ if name != "cron"]
-        return {name: value for name in names if (value := getattr(self, name)) is not None}
-
-
-class NewScheduleBody(ScheduleClock, kw_only=True, forbid_unknown_fields=True):
-    """A schedule to make at run time, and the job that it enqueues."""
-
-    name: str
-    job: NewJobBody
-
-
-class ScheduleChanges(ScheduleClock, kw_only=True, forbid_unknown_fields=True):
-    """What to change of a schedule."""
-
-    job: NewJobBody | None = None
-    """What it enqueues from now on, with all its options; null: as before."""
 
 
 class _Change(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -164,7 +124,7 @@ class Maker:
 
 def _value(field: Field, value: Any) -> Any:
     if field.unit == "ids":
-        return [given_id(id) for id in value]
+        return [given_id(str(id)) for id in value]
     if field.unit != "moment" or not isinstance(value, str):
         return value
     try:
