@@ -11,6 +11,8 @@ import pytest
 
 from tests.cli.kit import Desk, windlass
 from windlass import __version__
+from windlass.cli.doctor import _advice
+from windlass.errors import StoreFull, StoreUnavailable
 
 
 def findings(answer: Any) -> dict[str, Any]:
@@ -104,3 +106,8 @@ def test_settings_that_cannot_be_read(url: str) -> None:
     assert found["settings"]["level"] == "error"
     assert found["settings"]["advice"]
     assert "s3cret" not in result.output
+
+
+def test_m6_the_advice_on_a_full_disk_is_not_that_on_a_server_that_is_away() -> None:
+    assert _advice(StoreFull("the disk is full")).startswith("free some space")
+    assert "server runs" in _advice(StoreUnavailable("no answer"))

@@ -24,6 +24,7 @@ from windlass.errors import (
     SchemaUnreleased,
     StoreBusy,
     StoreForbidden,
+    StoreFull,
     WindlassError,
 )
 from windlass.presentation.findings import examine
@@ -40,6 +41,7 @@ _ADVICE: Final[dict[type[WindlassError], str]] = {
     SchemaTooNew: "upgrade Windlass here to the version that migrated the database",
     SchemaUnreleased: "use another database, schema or file",
     StoreBusy: "end what keeps it busy: the process that it names, or a long transaction",
+    StoreFull: "free some space there, or raise the limit of the file",
     StoreForbidden: "connect as a role of kind reader or worker",
     ConfigurationError: "correct the setting it names",
 }

@@ -25,7 +25,7 @@ from tests.contrib.django import kit
 from windlass import Job, result_of
 from windlass.contrib.django import get_app
 from windlass.contrib.django.api import signals
-from windlass.errors import InvalidArguments, InvalidOption
+from windlass.errors import AlreadyEnqueued, InvalidArguments, InvalidOption
 from windlass.testing import assert_enqueued
 
 
@@ -166,9 +166,26 @@ class OwnTasks(TransactionTestCase):
             self.apart(of_its_own, seen)
         assert (seen, self.waiting()) == ([0], 1)
 
+    def test_a_job_that_is_refused_after_the_commit_takes_no_other_along(self) -> None:
+        once = note.using(unique="v", on_conflict="reject")
+        if self.joins():
+            with pytest.raises(AlreadyEnqueued), transaction.atomic():
+                once.enqueue("first")
+                once.enqueue("second")
+            assert self.waiting() == 0
+            return
+        with self.assertLogs("django.db.backends.base", "ERROR") as logged, transaction.atomic():
+            once.enqueue("first")
+            once.enqueue("second")
+            note.enqueue("other")
+        assert "enqueue_jobs" in logged.output[0]
+        assert self.waiting() == 2
+
+    def joins(self) -> bool:
+        return get_app().settings.database_url.startswith("postgresql")
+
     def check_handle(self, job: Job[str]) -> None:
-        joins = get_app().settings.database_url.startswith("postgresql")
-        assert (job.id > 0, job.receipt) == ((True, "enqueued") if joins else (False, "on_commit"))
+        assert (job.id > 0, job.receipt) == ((True, "enqueued") if self.joins() else (False, "on_commit"))
 
     def apart(self, look: Any, seen: list[int]) -> None:
         """Look from another thread, which is in no transaction."""

@@ -8,7 +8,6 @@ transactions of its own.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -36,8 +35,12 @@ class DjangoProducer(Producer):
             return super().send(jobs, connection, group=group)
         joins, awaits = self._transactions()
         if awaits is not None:
-            later = functools.partial(super().send, jobs)
-            transaction.on_commit(later, using=awaits, robust=True)
+            send = super().send
+
+            def enqueue_jobs() -> None:  # Django logs the name of one that fails
+                send(jobs)
+
+            transaction.on_commit(enqueue_jobs, using=awaits, robust=True)
             return [Receipt(0, "on_commit") for _ in jobs]
         return super().send(jobs, None if joins is None else connections[joins])
 
