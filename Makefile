@@ -27,7 +27,7 @@ soak:           ## long runs under load and faults
 bench:          ## Windlass beside its peers, two hours at most: bench/results/<date>; more: python -m bench --help
 	$(PYTHON) -m bench
 
-bench-wide:     ## the same, once and shorter, 25 minutes
+bench-wide:     ## the same, once and shorter, half an hour at most
 	$(PYTHON) -m bench --plan wide
 
 bench-quick:    ## a look at the peers on PostgreSQL, fifteen minutes

@@ -20,10 +20,11 @@ from windlass.cli import Commands
 @click.option(
     "--plan",
     "name",
-    type=click.Choice(["full", "wide", "quick"]),
+    type=click.Choice(["full", "wide", "quick", "smoke"]),
     default="full",
     show_default=True,
-    help="How much: two hours; every peer once, 25 minutes; a look at PostgreSQL, 15 minutes.",
+    help="How much: two hours; every peer once, half an hour; a look at PostgreSQL, 15 minutes; all of it at "
+    "a tiny size, only to see that it works.",
 )
 @click.option("--peers", default="", help="Only these, by name, with commas; Windlass is always among them.")
 @click.option("--scenarios", default="", help="Only those whose names begin so, with commas.")
@@ -52,7 +53,7 @@ def bench(
     if context.invoked_subcommand:
         return
     from bench.peers import run
-    from bench.peers.page import write_page
+    from bench.peers.page import failures, write_page
     from bench.peers.plan import PLANS
     from bench.peers.scenarios.catalog import scenarios as catalog
 
@@ -75,6 +76,8 @@ def bench(
     whole.go()
     write_page(folder, whole.found)
     click.echo(f"\n{folder / 'README.md'}")
+    if broken := list(failures(whole.found)):
+        raise click.ClickException("\n".join(["did not work:", *broken]))
 
 
 @bench.command()
@@ -84,6 +87,20 @@ def page(folder: Path) -> None:
     from bench.peers.page import write_page
 
     write_page(folder, json.loads((folder / "results.json").read_text("utf-8")))
+
+
+@bench.command()
+@click.argument("folder", type=click.Path(exists=True, path_type=Path))
+def link(folder: Path) -> None:
+    """Take the figures of README, docs and their picture from this run, and link its page."""
+    from bench.peers import linked
+
+    try:
+        changed = linked.link(folder)
+    except linked.NotWhole as error:
+        raise click.ClickException(str(error)) from error
+    for each in changed:
+        click.echo(each.relative_to(ROOT))
 
 
 @bench.command()

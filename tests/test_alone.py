@@ -74,6 +74,14 @@ def test_others_have_failed(root: Path, chosen: str, told: str) -> None:
         assert (root / "many-0").read_text() == "x"
 
 
+def test_a_run_that_was_broken_off_has_failed(root: Path) -> None:
+    """The tests behind the one that failed have not run, however it fares alone."""
+    command.run(["pytest", "-k", "good or unlucky"])
+    assert alone.last_failed(root) == ["test_it.py::test_unlucky"]
+    assert alone.judge(2, root, root) == alone.Again(passed=False)
+    assert alone.judge(alone.TESTS_FAILED, root, root).passed
+
+
 def test_where_none_fails_none_runs_again(root: Path) -> None:
     assert command.tests(["-k", "good"]) == (True, "")
     assert alone.last_failed(root) == []

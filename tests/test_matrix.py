@@ -44,6 +44,11 @@ def test_the_table_says_what_ran_where(tmp_path: Path) -> None:
     assert re.split(r"\s{2,}", row.strip()) == ["3.13.0", *"1001111", "7", ran.error]
 
 
+def test_the_table_names_what_passed_only_alone() -> None:
+    *_, row = matrix.table([matrix.Ran("3.12.1", told=" · PASSED ONLY ALONE: a (1 × in this checkout)")])
+    assert row.endswith("  passed · PASSED ONLY ALONE: a (1 × in this checkout)")
+
+
 def test_an_interpreter_that_is_not_there_is_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

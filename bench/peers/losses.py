@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from bench.peers.findings import FIGURES, OURS, Figure, shown, value
+from bench.peers.findings import FIGURES, OURS, Figure, shown, tried, value
 from bench.servers import SQLITE
 
 FAULTS: Final = tuple(
@@ -40,9 +40,8 @@ def _families(found: dict[str, Any]) -> Iterator[Figure]:
 
 
 def _loss(found: dict[str, Any], each: Figure, name: str, rivals: list[str]) -> Iterator[str]:
-    rounds = found["scenarios"].get(each.scenario, {}).get(name, [])
     ours = value(found, each.scenario, each.key, name)
-    if ours is None and not any("failed" in taken or each.key in taken for taken in rounds):
+    if ours is None and not tried(found, each, name):
         return  # it did not take part, or there is no such figure for its store
     theirs = {rival: value(found, each.scenario, each.key, rival) for rival in rivals}
     better = {rival: number for rival, number in theirs.items() if _better(each, number, ours)}

@@ -19,7 +19,7 @@ from bench.peers.findings import (
     value,
 )
 from bench.peers.losses import losses
-from bench.peers.plan import FULL
+from bench.peers.plan import FULL, SMOKE
 from bench.peers.plots import draw
 
 HEADS: Final = {"lost": "not run in time"}
@@ -51,7 +51,10 @@ def _lines(found: dict[str, Any], pictures: Set[str]) -> Iterator[str]:
         "ratios more than rates, and differences under a third not at all."
     )
     yield ""
-    if plan["name"] != FULL.name:
+    if plan["name"] == SMOKE.name:
+        yield "**This run measures nothing**: its sizes are tiny. It shows that every peer works."
+        yield ""
+    elif plan["name"] != FULL.name:
         yield (
             f"**This is a smaller run than the full one** (the {plan['name']} plan): shorter measurements, "
             f"{plan['rounds']} of {FULL.rounds} rounds, and less of it. [What was left "
@@ -207,6 +210,8 @@ def _faults(found: dict[str, Any]) -> Iterator[str]:
             continue
         yield f"### {title}: the ledger"
         yield ""
+        yield f"What had to come back was waited for: {found['plan']['recovery']:g} s."
+        yield ""
         heads = (HEADS.get(key, key.removesuffix("_s").replace("_", " ")) for key in keys)
         yield f"| | {' | '.join(heads)} |"
         yield "|---|" + "---:|" * len(keys)
@@ -241,16 +246,19 @@ def _conditions(found: dict[str, Any]) -> Iterator[str]:
         bulk = f"{peer['bulk']}, {peer['batch']:,} at a time" if peer["bulk"] else "has no such call"
         yield f"| {peer['title']} | {versions} | {bulk} | {settings} |"
     yield ""
-    failed = [
-        f"- {scenario} of {found['peers'][name]['title']}: {taken['failed'].splitlines()[0][:200]}"
-        for scenario, peers in found["scenarios"].items()
-        for name, kept in peers.items()
-        for taken in kept
-        if "failed" in taken
-    ]
-    if failed or found["notes"]:
+    failed = [*failures(found), *found["notes"]]
+    if failed:
         yield "## What did not work"
         yield ""
-        yield from failed
-        yield from (f"- {note}" for note in found["notes"])
+        yield from (f"- {each}" for each in failed)
         yield ""
+
+
+def failures(found: dict[str, Any]) -> Iterator[str]:
+    """Name each measurement that failed, and its error."""
+    for scenario, peers in found["scenarios"].items():
+        for name, kept in peers.items():
+            for taken in kept:
+                if "failed" in taken:
+                    error = taken["failed"].splitlines()[0][:200]
+                    yield f"{scenario} of {found['peers'][name]['title']}: {error}"

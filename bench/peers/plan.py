@@ -8,7 +8,7 @@ from typing import Final
 
 @dataclass(frozen=True)
 class Plan:
-    """Seconds are aims for the sizes; a peer slower than guessed is cut off after four times as long."""
+    """Seconds are aims for the sizes; a peer slower than guessed is cut off `patience` times later."""
 
     name: str
     minutes: int
@@ -38,6 +38,7 @@ class Plan:
     crowd_rounds: int
     others: bool = field(default=True)
     """Whether peers on Redis and SQLite take part in more than bulk enqueue and drain by one process."""
+    patience: int = 4
 
 
 FULL: Final = Plan(
@@ -64,7 +65,7 @@ FULL: Final = Plan(
 )
 WIDE: Final = Plan(
     name="wide",
-    minutes=24,
+    minutes=28,
     rounds=1,
     drain=1.5,
     enqueue=1,
@@ -109,4 +110,29 @@ QUICK: Final = Plan(
     crowd_rounds=1,
     others=False,
 )
-PLANS: Final = {each.name: each for each in (FULL, WIDE, QUICK)}
+SMOKE: Final = Plan(
+    name="smoke",
+    minutes=60,
+    rounds=1,
+    drain=0.1,
+    enqueue=0.1,
+    pick_up=0.5,
+    sustained=1,
+    pinned=1.5,
+    long_rounds=1,
+    long_job=3,
+    recovery=8,
+    restarted=3,
+    idle=1,
+    idlers=(1,),
+    backlogs=(1_000,),
+    own_backlogs=(),
+    crowds=(2,),
+    own_crowds=(),
+    crowd=3,
+    crowd_rounds=1,
+    patience=600,
+)
+"""Every peer and scenario at a tiny size, to see that all of it works; its figures say nothing."""
+
+PLANS: Final = {each.name: each for each in (FULL, WIDE, QUICK, SMOKE)}

@@ -101,10 +101,10 @@ _HOMES: Final = {
     "tasks.task": ("Task",),
     "worker.handlers.pool": ("WarmPool",),
 }
-"""The same as the imports above, for those who run: tests/house holds the two together."""
+"""The homes of the names imported above, for the running program; tests/house compares both."""
 
 _MODULES: Final = ("app", "codec", "errors", "settings", "signals")
-"""What `import windlass` gives access to besides."""
+"""Modules that `import windlass` gives access to besides."""
 
 if not TYPE_CHECKING:  # type checkers would take any name for one of ours
 

@@ -35,15 +35,15 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 class Purpose(NamedTuple):
-    """What a value is for. A codec that binds a value to its purpose keeps it from being taken for another's:
-    the result of one task for the arguments of the next."""
+    """The purpose of a value. A codec that binds a value to its purpose keeps it from being taken for
+    another's: the result of one task for the arguments of the next."""
 
     kind: Literal["payload", "result", "checkpoint", "span", "step", "signal", "stream"]
     task: str
 
 
 class Codec(Protocol):
-    """What `Windlass(codec=…)` takes. It is called from any thread, and should be quick."""
+    """A codec for `Windlass(codec=…)`. It is called from any thread, and should be quick."""
 
     @property
     def name(self) -> str:
@@ -51,10 +51,10 @@ class Codec(Protocol):
 
     @property
     def require(self) -> bool:
-        """Whether a value that was stored without the codec, from SQL say, is refused."""
+        """Return whether a value that was stored without the codec, from SQL say, is refused."""
 
     def encode(self, data: bytes, purpose: Purpose) -> Mapping[str, Any]:
-        """What to store in place of a value: an object that JSON can carry. A field `key` is shown to
+        """Return what to store in place of a value: an object that JSON can carry. A field `key` is shown to
         operators."""
 
     def decode(self, fields: Mapping[str, Any], purpose: Purpose) -> bytes:
@@ -95,7 +95,8 @@ def unseal(codec: Codec | None, text: str, purpose: Purpose) -> str:
 
 
 def sealed_in_words(text: str | None) -> str | None:
-    """What operators see of a sealed value: `encrypted (key 2026-01)`. None for any other text."""
+    """Return the words that operators see of a sealed value: `encrypted (key 2026-01)`. None for any other
+    text."""
     if text is None or not _is_sealed(text):
         return None
     try:

@@ -247,7 +247,7 @@ class WaitTimedOut(WindlassError, TimeoutError):
 
 
 class CodecError(WindlassError):
-    """What is stored cannot be read with the app's codec: another one wrote it, the key is a wrong one, or
+    """A stored value cannot be read with the app's codec: another one wrote it, the key is a wrong one, or
     the value was changed. Another worker may be able to, so the next try of its job is at least a minute
     away; when it is dead it is kept with its payload."""
 
@@ -262,7 +262,7 @@ class MissingKey(CodecError):
 
 
 class RemoteError(WindlassError):
-    """What a function raised in another process. Its text is that exception's own; `remote_type` and
+    """An error that a function raised in another process. Its text is that exception's own; `remote_type` and
     `remote_traceback` say what it was and where it came from, `not_retried` why its task's policy does not
     retry it, None where it does."""
 

@@ -1,4 +1,4 @@
-"""What can be set, and where from: flags over environment over pyproject.toml over code over defaults.
+"""Settings, and where they come from: flags over environment over pyproject.toml over code over defaults.
 
     flags            windlass migrate --database URL
     environment      WINDLASS_DATABASE_URL, WINDLASS_SCHEMA, WINDLASS_RETENTION, … (each field but routes)
@@ -110,7 +110,7 @@ def _routes(value: Any) -> dict[str, str]:
 
 
 class PerProcess(int):
-    """So many slots of a queue in each process, not over the cluster: `imports=4/process` [K10]."""
+    """The slots of a queue in each process, not over the cluster: `imports=4/process` [K10]."""
 
     def __repr__(self) -> str:
         return f"{int(self)}/process"
@@ -291,7 +291,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """The queues a worker serves, with their slots in the whole cluster if they are new [K1]."""
 
     abilities: Annotated[frozenset[str], read_abilities] = frozenset()
-    """What a worker has that some jobs need, such as gpu [K14]."""
+    """Abilities of a worker that some jobs need, such as gpu [K14]."""
 
     processes: Annotated[int, _whole(1)] = 1
     """Child processes of a worker."""
@@ -343,7 +343,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     that a cluster gives it, such as windlass-web.default.svc [M5]."""
 
     secret: Annotated[str, _secret] = ""
-    """What addresses that send a signal are signed with: the same for those who make them and for Mission
+    """The secret that signs addresses which send a signal: the same for those who make them and for Mission
     Control, 32 characters or more [W2]."""
 
     def for_store(self) -> StoreSettings:

@@ -1,4 +1,5 @@
-"""What a handler may raise to say how its attempt ends [O1]. Anything else it raises is a failed attempt.
+"""Signals that a handler may raise to say how its attempt ends [O1]. Anything else it raises is a failed
+attempt.
 
     raise Retry(after="10s")            failed; try again in ten seconds
     raise Snooze("5m")                  not now; the attempt is not charged
@@ -185,7 +186,7 @@ class Dead(Signal):
 
 
 class SourceGone(Signal):
-    """What the job was about no longer exists, so there is nothing left to do. The job ends well."""
+    """The job's subject no longer exists, so there is nothing left to do. The job ends well."""
 
     def __init__(self, reason: str = "the source is gone") -> None:
         self.reason = reason

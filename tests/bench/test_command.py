@@ -16,6 +16,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 COMMANDS = [
     "",
     "page",
+    "link",
     "servers",
     "wakeups",
     "engine",

@@ -22,7 +22,7 @@ T = TypeVar("T")
 def windlass(*arguments: str, stdin: str | None = None, **environ: str) -> Result:
     """Run the command in this process. Nothing from outside says where jobs live, or how wide to print."""
     outside = dict.fromkeys(("WINDLASS_DATABASE_URL", "DATABASE_URL", "COLUMNS"))
-    return CliRunner().invoke(main, arguments, input=stdin, env={**outside, **environ})
+    return CliRunner().invoke(main, arguments, input=stdin, env={**outside, **environ}, prog_name="windlass")
 
 
 class RealTime:

@@ -251,13 +251,17 @@ async def test_the_reason_is_the_same_everywhere(rig: Rig, seconds: float, text:
 
 
 async def test_a_parent_whose_parts_wait_has_begun(rig: Rig) -> None:
-    """[E8] [P9] It ends through its parts, also those that nobody has begun in time."""
+    """[E8] [P9] It ends through its parts, also those that nobody has begun in time, and is counted once."""
     worker = await rig.worker()
     id = await rig.parent(worker, 2, expires=600)
+    behind = (await rig.one("behind", queue="other", after=(id,))).id
     (first,) = await rig.claim(worker, limit=1)
     await rig.clock.advance(601)
     assert (await rig.parent_record(id)).state is State.WAITING
+    assert (await rig.state(id), await rig.state(behind)) == (State.WAITING, State.SCHEDULED)
     await rig.finish(worker, first)
     (second,) = await rig.claim(worker)
     await rig.finish(worker, second)
     assert (await rig.parent_record(id)).state is State.SUCCEEDED
+    assert (await rig.state(id), await rig.state(behind)) == (State.SUCCEEDED, State.READY)
+    assert {outcome for each in await rig.store.ended() for outcome in each.counts} == {"succeeded"}

@@ -12,6 +12,7 @@ WORDS = 30
 OTHERS = [
     *(ROOT / name for name in ("ARCHITECTURE.md", "CONTRIBUTING.md", "bench/README.md", "deploy/README.md")),
     *sorted((ROOT / "examples").glob("*/README.md")),
+    *sorted((ROOT / "src").rglob("README.md")),
 ]
 EVERY = [pytest.param(page, id=name_of(page)) for page in [*PAGES, *OTHERS]]
 

@@ -21,6 +21,7 @@ OTHERS = [
         )
     ),
     *(ROOT / "examples").glob("*/README.md"),
+    *(ROOT / "src").rglob("README.md"),
 ]
 INDEX = ROOT / "docs" / "README.md"
 ADR = ROOT / "docs" / "adr"

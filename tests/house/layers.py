@@ -22,6 +22,9 @@ LAYERS: Final = (
 )
 """From the ground up. A module may import its own layer and those below it."""
 
+WORKER: Final = ("reports", "handlers", "engine", "processes")
+"""The folders of `worker/`, from the ground up. A module may import its own folder and those below it."""
+
 DOORS: Final = {
     "windlass.running.context -> windlass.testing.context",
     "windlass.chunks.parts -> windlass.testing.context",
@@ -69,6 +72,22 @@ def upward(found: Imports) -> list[str]:
         for name, targets in found.items()
         for each in targets
         if "." in each and layer(each) > layer(name)
+    )
+
+
+def upward_in_worker(found: Imports) -> list[str]:
+    """Every import inside `worker/` that looks up, as `module -> module`."""
+    heights = {f"windlass.worker.{name}": height for height, name in enumerate(WORKER)}
+
+    def height(module: str) -> int:
+        return heights.get(".".join(module.split(".")[:3]), 0)
+
+    return sorted(
+        f"{name} -> {each}"
+        for name, targets in found.items()
+        if name.startswith("windlass.worker.")
+        for each in targets
+        if each.startswith("windlass.worker.") and height(each) > height(name)
     )
 
 

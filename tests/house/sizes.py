@@ -22,9 +22,25 @@ _KINDS: Final = (BaseException, msgspec.Struct)
 CODE: Final = {".py", ".sql", ".html", ".js", ".css"}
 
 
+RIDDLES: Final = re.compile(r'^\s*"""(What|Whether|The same|Of|Those|So many)\b', re.MULTILINE)
+"""Docstrings that do not begin with a verb, or with the noun that is meant."""
+BESIDE: Final = ("contrib", "demo")
+"""Folders of the package that do not count as the engine."""
+
+
 def lines_of_code() -> int:
-    """Lines of Python in the package that are neither blank, nor comment, nor docstring."""
-    return sum(_code_lines(path.read_text("utf-8")) for path in SOURCE.rglob("*.py"))
+    """Lines of Python in the engine that are neither blank, nor comment, nor docstring."""
+    return sum(
+        _code_lines(path.read_text("utf-8"))
+        for path in SOURCE.rglob("*.py")
+        if not set(BESIDE) & set(path.parts)
+    )
+
+
+def riddles() -> list[str]:
+    """The docstrings of the package that begin as riddles, as `file: first words`."""
+    found = ((path, RIDDLES.findall(path.read_text("utf-8"))) for path in sorted(SOURCE.rglob("*.py")))
+    return [f"{path.relative_to(SOURCE)}: {words}" for path, every in found for words in every]
 
 
 def largest_folder() -> tuple[int, str]:

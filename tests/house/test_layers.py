@@ -13,6 +13,10 @@ def test_no_layer_looks_up() -> None:
     assert layers.upward(layers.imports()) == []
 
 
+def test_no_folder_of_the_worker_looks_up() -> None:
+    assert layers.upward_in_worker(layers.imports()) == []
+
+
 def test_no_module_imports_itself_round_about() -> None:
     assert layers.cycles(layers.imports()) == []
 

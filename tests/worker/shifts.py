@@ -14,8 +14,8 @@ from windlass import Context, Retry, Windlass
 from windlass.core.retry import Backoff, DeathPolicy
 from windlass.store.records import NewJob, QueueRecord, WorkerInfo
 from windlass.worker.engine.assignment import Assignment
-from windlass.worker.engine.run import Why
 from windlass.worker.engine.shift import Shift
+from windlass.worker.handlers.run import Why
 from windlass.worker.handlers.runner import Runner
 
 

@@ -92,7 +92,7 @@ def _drain(
         program = Program(subject, place, kind)
         with _begun(program, jobs, processes) as process:
             before, cpu, begun = place.meter.read(), family_cpu(process), program.ran()
-            program.wait_for(jobs, plan.drain * 4)
+            program.wait_for(jobs, plan.drain * plan.patience)
             used, cpu = spent(before, place.meter.read()), family_cpu(process) - cpu
         runs = ledger.records(place.ledger)
         left = program.left()

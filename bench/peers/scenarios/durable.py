@@ -34,7 +34,7 @@ def workflows(servers: Servers, subject: Subject, plan: Plan, kind: str) -> dict
             if not program.wait_for(1, 60, still=60):
                 raise PeerFailed(f"no step was run within a minute; {program.words()}")
             before, cpu, begun = place.meter.read(), family_cpu(process), program.ran()
-            program.wait_for(jobs * each, plan.drain * 6)
+            program.wait_for(jobs * each, plan.drain * plan.patience * 1.5)
             after = place.meter.read()
             used, cpu = spent(before, after), family_cpu(process) - cpu
         runs = ledger.records(place.ledger)

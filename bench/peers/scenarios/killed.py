@@ -59,10 +59,19 @@ def host(servers: Servers, subject: Subject, plan: Plan) -> dict[str, Any]:
             family = [process, *process.children(recursive=True)]
             _busy(program, {each.pid for each in family})
             killed = time.monotonic()
-            os.killpg(process.pid, signal.SIGKILL)
-            psutil.wait_procs(family, 10)
+            kill(family)
             time.sleep(FIRST)
         return _aftermath(program, {each.pid for each in family}, killed, plan)
+
+
+def kill(family: list[psutil.Process]) -> None:
+    """Kill the processes of a host, the group of the first at once, and then those that left it, as RQ's do
+    that run a job."""
+    os.killpg(family[0].pid, signal.SIGKILL)
+    for process in family:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
+    psutil.wait_procs(family, 10)
 
 
 def _prepared(stack: contextlib.ExitStack, servers: Servers, subject: Subject, **settings: str) -> Program:

@@ -43,7 +43,7 @@ def compression(head: bytes) -> Compression | None:
 
 
 class Unpacked:
-    """What is in an archive, as a stream that goes forward alone."""
+    """The content of an archive, as a stream that goes forward alone."""
 
     def __init__(self, stream: Stream, head: bytes, kind: Compression, name: str) -> None:
         self.packed: int = 0

@@ -68,7 +68,7 @@ class Work:
 
     @property
     def reads(self) -> bool:
-        """Whether the handler has asked for batches."""
+        """Return whether the handler has asked for batches."""
         return self._reading is not None
 
     def ended(self) -> None:
@@ -91,7 +91,7 @@ class Work:
 
     @property
     def settings_due(self) -> bool:
-        """Whether it is time to look at the task's settings again."""
+        """Return whether it is time to look at the task's settings again."""
         return monotonic() >= self._settings_until
 
     def note(self, settings: TaskRecord) -> None:

@@ -32,7 +32,7 @@ class Readable(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What is too much."""
+    """The bounds of lines and slices."""
 
     line: int
     """Bytes of one line; more is an error."""
@@ -75,7 +75,7 @@ class LineReader:
         self._begun: list[bytes] = []
         self._begun_size = 0
         self._has_blank = False
-        """Whether a line is blank, of those that were read last."""
+        """True if a line is blank, of those that were read last."""
         self._failure: SourceError | None = None
 
     def take(self, n: int) -> Lines | None:
@@ -101,8 +101,8 @@ class LineReader:
         return taken if taken.records else None
 
     def _more(self, taken: Lines) -> bool:
-        """Whether there is a line to take. What stands before a fault is given out first, so that it is done
-        and saved when the fault ends the attempt."""
+        """Return whether there is a line to take. What stands before a fault is given out first, so that it
+        is done and saved when the fault ends the attempt."""
         if self._next < len(self._lines):
             return True
         try:

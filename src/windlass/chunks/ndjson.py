@@ -39,7 +39,7 @@ SPLIT_ABOVE: Final = 2
 
 
 class Span(msgspec.Struct, frozen=True):
-    """What a part of a file covers: the lines that begin at a byte from `start` to before `end`. Without
+    """The span of a part of a file: the lines that begin at a byte from `start` to before `end`. Without
     an end it is the whole file, read as a stream."""
 
     start: int

@@ -65,7 +65,7 @@ class Part(Context):
 
     @property
     def span(self) -> Any:
-        """What the part covers, as its splitter planned it.
+        """The span that the part covers, as its splitter planned it.
 
         That is [lo, hi] of `Ranges` and `Shards`, the items of `Items`, the value that a function gave, and
         of a file {"start": …, "end": …, "stamp": …}, in bytes. `PartRecord.span` is the same."""

@@ -42,7 +42,7 @@ class Reading:
         self._slow = False
         self._failure: Exception | None = None
         self.ended: bool = False
-        """Whether there is nothing left to read."""
+        """True if there is nothing left to read."""
 
     def want(self, size: int) -> concurrent.futures.Future[list[Slice]] | None:
         """From now on batches of this size. The answer is what to wait for, if the next one is not here."""

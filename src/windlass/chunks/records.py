@@ -26,7 +26,7 @@ class NDJSONSlice:
         self.bad: int = 0
         """How many lines since the slice before were left out, being no records."""
         self.fault: BadRecord | None = None
-        """What is wrong with the first of them."""
+        """The fault of the first of them."""
         self._lines = lines
         self._decode = decode
         self._name = name

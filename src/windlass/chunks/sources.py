@@ -28,11 +28,13 @@ from windlass.errors import ConfigurationError
 SECRETS: Final = re.compile(r"(?<=://)[^/@]*@|\?.*")
 """User and password of a URL, and its query, which may be a signature."""
 STAMPS_OF_INFO: Final = ("ETag", "etag", "md5Hash", "mtime", "LastModified")
-"""What file systems of fsspec call the thing that changes with a file; the first that is there counts."""
+"""Names that file systems of fsspec give the thing that changes with a file; the first that is there
+counts."""
 
 
 class Stamp(msgspec.Struct, frozen=True):
-    """What tells a file from a later one of the same name. All None: nothing is known, as of a pipe."""
+    """The mark that tells a file from a later one of the same name. All None: nothing is known, as of a
+    pipe."""
 
     size: int | None = None
     mtime_ns: int | None = None
@@ -44,11 +46,11 @@ class Stream(Protocol):
 
     @property
     def stamp(self) -> Stamp:
-        """Of what is being read."""
+        """Return the stamp of what is being read."""
 
     @property
     def seekable(self) -> bool:
-        """Whether `seek` works."""
+        """Return whether `seek` works."""
 
     def seek(self, offset: int) -> None:
         """Go on from this byte of the file."""
@@ -68,7 +70,7 @@ class Source(Protocol):
         """For messages."""
 
     def stamp(self) -> Stamp:
-        """What the file is like now. Raises FileNotFoundError where there is none."""
+        """Return the stamp of the file as it is now. Raises FileNotFoundError where there is none."""
 
     def open(self) -> Stream:
         """Open the file at its start."""

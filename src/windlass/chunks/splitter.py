@@ -1,4 +1,5 @@
-"""What a splitter is: how a chunked job is cut into parts, and how the records of one part are read again.
+"""The protocol of splitters: how a chunked job is cut into parts, and how the records of one part are read
+again.
 
 A splitter is a value: it is given once, as `@app.chunked(split=NDJSON("256MiB"))`, and holds nothing of a
 job. It plans the parts of a job from the job's arguments, and reads the records of one part from any place
@@ -58,7 +59,7 @@ class Splitter(Protocol):
 
     @property
     def unit(self) -> str:
-        """What the sizes of parts count: bytes, numbers, shards, items or parts."""
+        """The unit of the sizes of parts: bytes, numbers, shards, items or parts."""
 
     def plan(self, arguments: Arguments) -> Plans:
         """The parts of a job with these arguments, in order. The same arguments give the same parts."""
@@ -73,7 +74,7 @@ class Resizable(Protocol):
     """A splitter whose parts have a size that operators may set, in its unit [P13]."""
 
     def resized(self, size: int) -> Splitter:
-        """The same splitter with parts of this size, at least 1."""
+        """Return this splitter with parts of this size, at least 1."""
 
 
 @runtime_checkable
@@ -85,7 +86,8 @@ class Checks(Protocol):
 
 
 def check_call(task: str, owner: str, function: Callable[..., Any], names: Sequence[str]) -> None:
-    """Whether a function of the user's takes the arguments of a job by name. Raises ConfigurationError."""
+    """Return whether a function of the user's takes the arguments of a job by name. Raises
+    ConfigurationError."""
     try:
         inspect.signature(function).bind(**dict.fromkeys(names))
     except TypeError as error:

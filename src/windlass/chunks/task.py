@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 C = TypeVar("C")
-"""What a call of the handler gives: a coroutine, where it is `async def`."""
+"""The value of a call of the handler: a coroutine, where it is `async def`."""
 F = TypeVar("F", bound=Callable[..., Any])
 
 logger: Final = logging.getLogger("windlass.worker")
@@ -45,8 +45,8 @@ MAX_PARTS: Final = 1_000_000
 
 
 class ChunkedOptions(CommonOptions, total=False):
-    """What `@app.chunked(...)` takes besides `split`. Limits, budgets, retries and timeout are those of its
-    parts."""
+    """The options of `@app.chunked(...)` besides `split`. Limits, budgets, retries and timeout are those of
+    its parts."""
 
     parallel: int
     """How many parts of one parent may run at a time [any number]; changed live with `windlass parent set`
@@ -261,7 +261,7 @@ def warn_of_long_batches(tasks: Iterable[RegisteredTask[..., Any]], lease: float
 
 
 def warn_of_long_batch(task: str, timeout: float, lease: float) -> None:
-    """The same of one task, whether its code says so or the store."""
+    """Warn of a batch timeout of one task, whether its code says so or the store."""
     logger.warning(
         "task %s has batch_timeout=%g s, which is not below the lease of %g s (WINDLASS_LEASE): that "
         "is fine while beats arrive, and a batch may outlast the lease many times over",

@@ -330,5 +330,5 @@ class Coordinator:
 
 
 def _kind(name: str) -> str:
-    """What fails, for the log."""
+    """Return the kind of a duty that fails, for the log."""
     return f"the chore {name}"

@@ -1,4 +1,4 @@
-"""What a coordinator does, as steps that can be run once, by anybody, at any time, with their counts [K3].
+"""Duties of a coordinator, as steps that can be run once, by anybody, at any time, with their counts [K3].
 
 Each is idempotent: two that meet do the work of one. Only the assignment of slots replaces what is there, so
 it carries the number of the coordinator's term, and the store refuses one that has passed.
@@ -40,7 +40,7 @@ STEPS: Final = 100
 
 STEP: Final = 1000
 NO_COUNTS: Final = frozenset({"more", "next_in"})
-"""What a step says of the time after it: that of the last counts."""
+"""Fields of a step about the time after it: that of the last counts."""
 
 
 async def promote(store: Store) -> Promoted:

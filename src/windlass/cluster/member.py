@@ -20,12 +20,13 @@ from typing import Final, Protocol
 from windlass.cluster.coordinator import TERM, Coordinator
 from windlass.core.retry import Backoff, DeathPolicy
 from windlass.errors import SchemaMissing, StoreError, StoreFull, WorkerLost
+from windlass.running.loopthread import cancelled_from_outside
 from windlass.running.outages import OutageLog
 from windlass.settings import Settings
 from windlass.store.protocol import Store
 from windlass.store.records import STEERED, ClusterView, WakeUp
 from windlass.worker.engine.assignment import Assignment, assignment_for
-from windlass.worker.engine.waiting import answered, cancelled_from_outside
+from windlass.worker.engine.waiting import answered
 from windlass.worker.reports.gauges import Whose
 from windlass.worker.reports.machine import Machine
 from windlass.worker.reports.recorder import recorder_for
@@ -66,7 +67,7 @@ class LocalWorker(Protocol):
         """This identity is dead, or must be taken for dead."""
 
     def can_run(self) -> bool:
-        """Whether its process can run at all; one that was stopped by a signal gets no heartbeats."""
+        """Return whether its process can run at all; one that was stopped by a signal gets no heartbeats."""
 
 
 class LocalIdentity:
@@ -107,7 +108,7 @@ class Member:
         """How the last heartbeat was written: "done", "full" where the store has no room, else "failing"."""
         self._outages = OutageLog(logger)
         self.record: Final = recorder_for(settings, socket.gethostname())
-        """What this host counts and notes of the cluster."""
+        """Counts and notes of this host about the cluster."""
         self._machine = Machine()
         self._reporter = Reporter(store, self.record, self._look_at_machine)
         self.coordinator: Final = Coordinator(
@@ -120,7 +121,7 @@ class Member:
         )
 
     def expect(self, workers: int) -> None:
-        """So many workers are about to start: for a while, those that are here leave room for them."""
+        """Expect workers that are about to start: for a while, those that are here leave room for them."""
         self._starting = workers
         self._starting_until = time.monotonic() + START_TIME
 
@@ -138,12 +139,13 @@ class Member:
 
     @property
     def reachable(self) -> bool:
-        """Whether the store answers: it did a moment ago, and not both of the last two questions failed."""
+        """Return whether the store answers: it did a moment ago, and not both of the last two questions
+        failed."""
         return self._unanswered < 2 and time.monotonic() - self._heard_at < min(UNHEARD, self._lease)
 
     @property
     def writable(self) -> bool:
-        """Whether the store takes writes, too: a standby only answers questions."""
+        """Return whether the store takes writes, too: a standby only answers questions."""
         return time.monotonic() - self.coordinator.answered_at < self._term
 
     def backoff(self, queue: str) -> Backoff:

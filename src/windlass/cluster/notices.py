@@ -1,4 +1,4 @@
-"""What a coordinator sees change while it does its chores, as events [M2]: each change is noted once."""
+"""Changes that a coordinator sees during its chores, as events [M2]: each change is noted once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from windlass.worker.reports.recorder import Recorder
 
 
 class Notices:
-    """What one coordinator has seen."""
+    """The changes that one coordinator has seen."""
 
     def __init__(self, record: Recorder) -> None:
         self._record = record
@@ -34,7 +34,7 @@ class Notices:
             self._record.note("breaker", message)
 
     def rotated(self, rotation: Rotation) -> None:
-        """What the last turn of the logs found in its way."""
+        """Note what the last turn of the logs found in its way."""
         if rotation.blocked != self._blocked:
             self._blocked = rotation.blocked
             self._record.note("blocked", rotation.blocked or "a segment can be reclaimed again")

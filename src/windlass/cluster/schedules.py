@@ -30,7 +30,7 @@ SELDOM: Final = 60.0
 
 
 class Fires(NamedTuple):
-    """What a look at the schedules did, and when it is time for the next one."""
+    """The fires of a look at the schedules, and the time of the next look."""
 
     jobs: int
     next_in: float | None

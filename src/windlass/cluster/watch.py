@@ -18,7 +18,7 @@ SOONEST: Final = 0.05
 
 
 class HeartbeatWatch:
-    """What one observer has seen of heartbeats."""
+    """The heartbeats that one observer has seen."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

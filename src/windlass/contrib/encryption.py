@@ -155,7 +155,7 @@ def _read(id: str, given: bytes | str) -> _Key:
 
 
 def _bound_to(purpose: Purpose) -> bytes:
-    """What must be the same when a value is read as when it was written."""
+    """Return the bytes that must be the same when a value is read as when it was written."""
     return f"windlass/1 {purpose.kind} {purpose.task}".encode()
 
 

@@ -52,7 +52,7 @@ _PARENT: Final = "traceparent"
 _propagator: Final = TraceContextTextMapPropagator()
 _instrumented: Final[weakref.WeakSet[Windlass]] = weakref.WeakSet()
 _WELL: Final = {SourceGone: "succeeded", Snooze: "snooze", Throttled: "throttled", Cancelled: "cancelled"}
-"""What a handler raises though nothing has failed."""
+"""Signals that a handler raises though nothing has failed."""
 
 
 def instrument(
@@ -72,7 +72,7 @@ def instrument(
 
 
 class _Instrument:
-    """What hangs on the hooks of one app."""
+    """The hooks of one app's instrument."""
 
     def __init__(
         self, tracer_provider: trace.TracerProvider | None, meter_provider: metrics.MeterProvider | None
@@ -206,7 +206,7 @@ class _Instrument:
 
 
 def _operation(kind: str, name: str, job: NewJob | Context) -> dict[str, str | int]:
-    """What the spans of enqueues and runs have in common."""
+    """Return the attributes that spans of enqueues and runs share."""
     return {
         "messaging.system": "windlass",
         "messaging.operation.type": kind,

@@ -1,4 +1,4 @@
-"""What some jobs need of a worker, and what a worker has [K14]: abilities, which are names like those of
+"""Abilities, which some jobs need of a worker and some workers have [K14]. They are names like those of
 queues.
 
 What a job needs is kept as one text, its names sorted and with commas between them, and nothing where it
@@ -33,17 +33,17 @@ def read_abilities(given: object) -> frozenset[str]:
 
 
 def needs_text(abilities: Collection[str]) -> str:
-    """What needs these, as it is kept."""
+    """Return the text that is kept of these needs."""
     return ",".join(sorted(abilities))
 
 
 def can_run(needs: str | None, abilities: Set[str]) -> bool:
-    """Whether a worker with these abilities may run what needs that."""
+    """Return whether a worker with these abilities may run what needs that."""
     return not needs or abilities >= set(needs.split(","))
 
 
 def missing(needs: str | None, workers: Iterable[Set[str]]) -> list[str]:
-    """Of what a job needs, that which none of these workers has; all of it where none has it together."""
+    """Return the abilities no worker has; all of them if no single worker has the whole set."""
     wanted = needs.split(",") if needs else []
     have = [*workers]
     if any(set(wanted) <= each for each in have):
@@ -57,5 +57,5 @@ def in_words(names: Collection[str]) -> str:
 
 
 def place_name(queue: str, needs: str | None) -> str:
-    """What the lanes of a queue whose jobs need the same are called together, as windlass.place_of says."""
+    """Return the name that the lanes of a queue share whose jobs need the same; see windlass.place_of."""
     return f"{queue} {needs}" if needs else queue

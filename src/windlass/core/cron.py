@@ -52,7 +52,7 @@ class BadSchedule(ValueError):
 
 
 class Firing(msgspec.Struct, frozen=True):
-    """What a due schedule does: the times it fires for, how many it skips, and when it is due next."""
+    """The fires of a due schedule: the times it fires for, how many it skips, and when it is due next."""
 
     times: tuple[float, ...]
     skipped: int
@@ -100,8 +100,8 @@ def upcoming(cron: str, tz: str, after: float) -> Iterator[float]:
 
 
 def fire(cron: str, tz: str, due_at: float, now: float, missed: Missed, grace: float) -> Firing:
-    """What a schedule does that was due at `due_at`, and it is `now`. A fire is missed once it is `grace`
-    seconds late."""
+    """Return the fires of a schedule that was due at `due_at`; it is `now`. A fire is missed once it is
+    `grace` seconds late."""
     due = _due(cron, tz, due_at, now) or [due_at]  # the expression has changed since: what was due still is
     if missed == "skip":
         times = [time for time in due if now - time <= grace]

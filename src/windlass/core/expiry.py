@@ -22,7 +22,7 @@ def deadline(now: float, run_at: float | None, expires: float) -> float:
 
 
 def expired_reason(expires: float) -> str:
-    """What is said of a job that has expired."""
+    """Return the reason that an expired job shows."""
     for unit, span in _UNITS:
         if expires >= span and expires % span == 0:
             return f"expired after {expires / span:g} {unit}: it waited longer than that"

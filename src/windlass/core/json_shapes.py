@@ -47,7 +47,7 @@ def form_fields(schema: Any) -> list[FormField] | None:
 
 
 def misfit(schema: Any, value: Any) -> str | None:
-    """What is wrong with a value, in words; None: nothing that this knows of."""
+    """Say in words why a value does not fit a schema; None if it does, as far as this knows."""
     root = _mapping(schema)
     return _misfit(root, root, value, "it", 0)
 
@@ -63,7 +63,7 @@ def _misfit(root: Mapping[str, Any], schema: Any, value: Any, where: str, depth:
 
 
 def _misfit_alone(found: Mapping[str, Any], value: Any, where: str) -> str | None:
-    """What is wrong with a value itself."""
+    """Say why a value itself does not fit."""
     if "const" in found and not _same(value, found["const"]):
         return f"{where} must be {found['const']!r}"
     if "enum" in found and not any(_same(value, each) for each in _listed(found["enum"])):
@@ -78,7 +78,7 @@ def _misfit_alone(found: Mapping[str, Any], value: Any, where: str) -> str | Non
 def _misfit_below(
     root: Mapping[str, Any], found: Mapping[str, Any], value: Any, where: str, depth: int
 ) -> str | None:
-    """What is wrong with something that it holds."""
+    """Say why something inside a value does not fit."""
     if isinstance(value, dict):
         return _misfit_in(root, found, value, where, depth)
     if isinstance(value, list) and isinstance(found.get("items"), Mapping):

@@ -17,7 +17,7 @@ _ALIKE: Final = 0.75
 
 
 def is_name(name: object) -> bool:
-    """Whether a name keeps the rule."""
+    """Return whether a name keeps the rule."""
     return isinstance(name, str) and _RULE.fullmatch(name) is not None
 
 

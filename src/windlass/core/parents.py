@@ -1,4 +1,4 @@
-"""What a parent does next, from how its parts stand [P9]. The PostgreSQL store says the same in SQL."""
+"""The next step of a parent, from the states of its parts [P9]. PostgreSQL decides it in SQL."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from windlass.core.states import FINISHED, State
 
 
 class Step(StrEnum):
-    """What a parent does next."""
+    """The next step of a parent."""
 
     WAIT = "wait"
     OFFER = "offer"
@@ -49,7 +49,7 @@ def parts_to_offer(parent: Standing) -> int:
 
 
 def next_step(parent: Standing) -> Step:  # noqa: PLR0911 - one for each rule
-    """What to do with a parent now. Asked again after every step but WAIT, until it has ended."""
+    """Return the next step of a parent. Asked again after every step but WAIT, until it has ended."""
     if parent.cancelling:
         busy = parent.out > 0 or (parent.final is not None and parent.final not in FINISHED)
         return Step.WAIT if busy else Step.CANCEL

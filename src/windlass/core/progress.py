@@ -17,7 +17,7 @@ batch, so over less it means nothing."""
 
 
 class Measured(Protocol):
-    """What is counted of a parent; `windlass.store.records.ParentRecord` is one."""
+    """The counts of a parent; `windlass.store.records.ParentRecord` is one."""
 
     @property
     def total(self) -> int: ...
@@ -52,10 +52,10 @@ class Progress:
     fraction: float
     """From 0 to 1."""
     percent: int
-    """The same in whole numbers; 100 only where every part has succeeded."""
+    """The percentage as a whole number; 100 only where every part has succeeded."""
     unit: Literal["size", "parts"]
     rate: float | None
-    """Of that unit, in a second; once it has ended, over all its time."""
+    """Units per second; once it has ended, over all its time."""
     records_rate: float | None
     left: float | None
     """Seconds until its parts have ended, if it goes on like this; None once there is nothing to wait for."""
@@ -85,7 +85,7 @@ def _amounts(parent: Measured, unit: str) -> tuple[int, int]:
 
 
 def _rates(looks: Sequence[Look], unit: str) -> tuple[float | None, float | None]:
-    """Of the unit and of records."""
+    """Return the rates of the unit and of records."""
     (then, before), (now, parent) = looks[0], looks[-1]
     since_split = _average(parent, now, unit)
     passed = now - then

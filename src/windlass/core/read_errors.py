@@ -1,4 +1,4 @@
-"""What reading JSON may raise that others have written."""
+"""The errors that reading somebody else's JSON may raise."""
 
 from __future__ import annotations
 

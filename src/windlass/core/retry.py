@@ -38,7 +38,7 @@ class Backoff(msgspec.Struct, frozen=True):
 
 
 class DeathPolicy(msgspec.Struct, frozen=True):
-    """What happens to the jobs of a worker that died while it held them [C8].
+    """The rules for jobs of a worker that died while it held them [C8].
 
     The first death costs a job nothing, from the second on back-off applies, and the `poison`-th sends it to
     the dead letters. A job that has seen a death is claimed alone and kept apart from those that have not.

@@ -19,7 +19,7 @@ ErrorKind: TypeAlias = type[BaseException] | str
 
 
 class RetryRules(msgspec.Struct, frozen=True):
-    """What a policy says about errors. Without rules every error is retried."""
+    """The rules of a policy about errors. Without rules every error is retried."""
 
     on: tuple[ErrorKind, ...] = ()
     """Where not empty, only these are retried."""
@@ -45,7 +45,7 @@ NO_RULES: Final = RetryRules()
 
 
 def check_kinds(given: Any) -> tuple[ErrorKind, ...]:
-    """What a user gave for `on` or `never`, as a tuple. Raises ValueError that names what is wrong."""
+    """Return what a user gave for `on` or `never` as a tuple. Raises ValueError that names what is wrong."""
     if isinstance(given, str | type) or not isinstance(given, Iterable):
         given = (given,)
     return tuple(_checked(kind) for kind in given)

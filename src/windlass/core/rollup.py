@@ -31,7 +31,7 @@ COUNTS: Final = frozenset(
         "looks", "ready", "waited", "rounds", "waited_most",
     }
 )  # fmt: skip
-"""What is counted. Outcomes by their kind; claims that found jobs, the jobs in them, claims that found none;
+"""The counters. Outcomes by their kind; claims that found jobs, the jobs in them, claims that found none;
 writes that were refused by the fence [C5]; jobs taken back from dead workers, those workers, and those that
 lived and took nothing [fault 32]; events that found no room [M2]. Then what the coordinator sees when it
 looks at queues, see `standing`."""
@@ -42,7 +42,7 @@ ENDS: Final = frozenset({"succeeded", "dead", "cancelled"})
 
 
 class Sample(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """What was counted in one span of time. Histograms are those of `core.histogram`, in milliseconds."""
+    """The counts of one span of time. Histograms are those of `core.histogram`, in milliseconds."""
 
     at: int
     """Its first second since the epoch, by the store's clock."""
@@ -81,7 +81,7 @@ def places(sample: Sample) -> Iterator[Place]:
 
 
 def roll(samples: Iterable[Sample]) -> dict[Place, Sample]:
-    """What is to be added to which row."""
+    """Return the counts to be added to each row."""
     alike: dict[tuple[int, str, str], Sample] = {}
     for sample in samples:  # many tell of the same minute and task: added up before they are spread
         key = (sample.at, sample.queue, sample.task)
@@ -98,7 +98,7 @@ def roll(samples: Iterable[Sample]) -> dict[Place, Sample]:
 
 
 def with_ends(totals: Iterable[Sample], ended: Iterable[Sample]) -> list[Sample]:
-    """What was reported since the store was made, with the ends of jobs as the store has counted them [M7]: a
+    """Return the totals since the store was made, with the ends of jobs as the store has counted them [M7]: a
     worker that is killed takes what it has not reported along. `ended` is of each task in each queue."""
     rows: dict[tuple[str, str], Sample] = {}
     for each in totals:
@@ -149,7 +149,7 @@ or month is whole to its edge. There is a row for each worker, so they are kept 
 
 
 class Reading(msgspec.Struct, array_like=True):
-    """What a gauge showed. One reading is the average over a minute of one process."""
+    """A reading of a gauge. It is the average over a minute of one process."""
 
     total: int
     n: int
@@ -198,8 +198,8 @@ class GaugePlace(NamedTuple):
 
 
 def roll_gauges(reported: Iterable[Gauges]) -> dict[GaugePlace, Gauges]:
-    """What is to be added to which row. A worker counts in its own, in that of all workers and in that of its
-    host; the calls of everybody count in that of the store."""
+    """Return the gauges to be added to each row. A worker counts in its own, in that of all workers and in
+    that of its host; the calls of everybody count in that of the store."""
     rows: dict[GaugePlace, Gauges] = {}
     for gauges in reported:
         whose: list[tuple[Subject, str]] = [(gauges.of, gauges.name)]

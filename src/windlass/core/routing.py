@@ -40,7 +40,8 @@ class Routes:
 
 
 class Published(NamedTuple):
-    """What one live worker says of a task: the queue of its jobs, and whether it serves that queue itself."""
+    """A task as one live worker publishes it: the queue of its jobs, and whether it serves that queue
+    itself."""
 
     queue: str
     serves: bool

@@ -38,5 +38,5 @@ def parse(text: str) -> Ranges:
 
 
 def contains(ranges: Ranges, seq: int) -> bool:
-    """Whether a seq lies in one of the ranges."""
+    """Return whether a seq lies in one of the ranges."""
     return any(lower <= seq < upper for lower, upper in ranges)

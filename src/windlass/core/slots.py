@@ -84,7 +84,7 @@ WEIGHT: Final = 0.1
 
 
 class Appetite:
-    """What is known of one queue's run times in this process."""
+    """The run times of one queue, as this process knows them."""
 
     __slots__ = ("seconds",)
 
@@ -98,12 +98,12 @@ class Appetite:
         self.seconds += (seconds - self.seconds) * WEIGHT
 
     def stuck(self) -> None:
-        """What runs now takes long, though it has not ended yet."""
+        """Note that a run takes long, though it has not ended yet."""
         self.seconds = max(self.seconds, LONG)
 
     @property
     def long(self) -> bool:
-        """Whether its jobs take long, as far as is known."""
+        """Return whether its jobs take long, as far as is known."""
         return self.seconds >= LONG
 
     def ahead(self, slots: int) -> int:

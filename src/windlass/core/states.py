@@ -56,7 +56,7 @@ class Kind(StrEnum):
 
 TERMINAL: Final = frozenset({Kind.SUCCEEDED, Kind.DEAD, Kind.CANCELLED, Kind.DELETED, Kind.REPLACED})
 WORKERS_OWN: Final = frozenset(Kind) - {Kind.DELETED, Kind.REPLACED, Kind.LOST, Kind.SPLIT}
-"""What a worker may say of its own jobs; the rest is for operators, producers, rescue and
+"""Outcomes that a worker may report of its own jobs; the others are for operators, producers, rescue and
 `Store.split`."""
 
 

@@ -32,7 +32,7 @@ LOOK: Final = 0.1
 SETTLE: Final = 0.1
 """Seconds after which a commit that a stopped process had sent to a server is there, or never will be."""
 LATEST: Final = 0.8
-"""Of a part: beyond that it is not worth killing its worker."""
+"""The share of a part beyond which it is not worth killing its worker."""
 
 
 class Killed(msgspec.Struct, frozen=True, kw_only=True):

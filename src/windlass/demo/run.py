@@ -48,7 +48,7 @@ _ROOM: Final = 3
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """What was asked for."""
+    """The options of a run."""
 
     size: int
     timeout: float = 300.0
@@ -74,7 +74,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     seconds: dict[str, float]
     records_per_second: int
     state: str
-    """Of the import, when the play ended."""
+    """The state of the import when the play ended."""
     killed: Killed | None
     resumed: Resume | None
     checks: list[Check]

@@ -38,7 +38,7 @@ rm -rf "$2" 2>/dev/null
 
 
 def available() -> bool:
-    """Whether the wheel is installed."""
+    """Return whether the wheel is installed."""
     return importlib.util.find_spec(PACKAGE) is not None
 
 

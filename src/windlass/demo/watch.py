@@ -1,4 +1,4 @@
-"""What the demo shows while it plays: bars on a terminal, a line every two seconds elsewhere."""
+"""The demo's display while it plays: bars on a terminal, a line every two seconds elsewhere."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 FRESH: Final = 1.0
 """Seconds for which a text is given out again."""
 SLOW_FRESH: Final = 5.0
-"""The same for what is not cheap to know."""
+"""Seconds for which an answer that is not cheap is kept."""
 READ_TIME: Final = 4.0
 """Seconds that the store has to answer everything: less than a request of the web may take, and than
 Prometheus waits, so that both hear what was wrong."""
@@ -49,7 +49,7 @@ class Ask(Protocol):
 
 
 class Exposition:
-    """What `/metrics` answers."""
+    """The answer of `/metrics`."""
 
     def __init__(
         self, ask: Ask, clock: Callable[[], float] = time.monotonic, logins: Mapping[str, int] | None = None

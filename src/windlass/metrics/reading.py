@@ -24,7 +24,7 @@ _ORDER: Final = "order:"
 
 
 class Slow(msgspec.Struct, frozen=True):
-    """What is not cheap to know."""
+    """Readings that are not cheap."""
 
     tasks: list[TaskDepth] = []
     ages: Mapping[str, float] = {}
@@ -42,9 +42,9 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     schedules: list[ScheduleRecord]
     health: Health
     everything: Sample
-    """What was counted over all queues and tasks."""
+    """The counts over all queues and tasks."""
     tasks: list[Sample]
-    """The same of each task in each queue, those with the most runs, by name."""
+    """The counts of each task in each queue, those with the most runs, by name."""
     left_out: int
     """How many of those are not told of."""
     slow: Slow

@@ -1,1 +1,1 @@
-"""What a handler sees, and what carries an app's calls to its store."""
+"""The context that a handler sees, and the way of an app's calls to its store."""

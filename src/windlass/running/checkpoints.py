@@ -22,11 +22,11 @@ SETTLE_TIME: Final = 1.0
 """Seconds that a job which is through waits for its last progress to be written."""
 NO_DATA: Final = "null"
 _MAX: Final = 2**63 - 1
-"""What both stores can keep as a number."""
+"""The largest number that both stores can keep."""
 
 
 class Checkpoints:
-    """What a run has saved, what it found, and how far it says it is."""
+    """The checkpoints of a run: what it found and saved, and how far it says it is."""
 
     def __init__(self, job: ClaimedJob, port: Port) -> None:
         self._job = job
@@ -39,7 +39,7 @@ class Checkpoints:
         self._total: int | None = None
         self._progress_at: float | None = None
         self._noted = False
-        """Whether there is progress that no write has taken along."""
+        """True if there is progress that no write has taken along."""
 
     async def saved(self) -> str | None:
         """The data of the last checkpoint, as JSON text."""

@@ -1,4 +1,4 @@
-"""What a handler may know and do about its own run.
+"""The context of a run: what its handler may know and do.
 
     @app.task
     async def load(ctx: Context, path: str) -> None:
@@ -127,7 +127,7 @@ class Context:
         self._result: str | None = None
         self._steps: Steps | None = None
         self._calls: list[CoroutineType[Any, Any, Any]] | None = None
-        """What was called on the loop and may not have been awaited yet."""
+        """Coroutines that were called on the loop and may not have been awaited yet."""
 
     @staticmethod
     def for_test(task: str = "test.task", **fields: Unpack[TestFields]) -> TestContext:
@@ -146,7 +146,7 @@ class Context:
 
     @property
     def _typical(self) -> bool:
-        """Whether the time this run takes says something about the next job of its queue."""
+        """Return whether the time this run takes says something about the next job of its queue."""
         return True
 
     # -- the job ----------------------------------------------------------------------------------------
@@ -178,7 +178,7 @@ class Context:
 
     @property
     def last_attempt(self) -> bool:
-        """Whether the job is dead if this attempt fails."""
+        """Return whether the job is dead if this attempt fails."""
         return self._job.attempt >= self._job.options.max_attempts
 
     @property
@@ -235,7 +235,8 @@ class Context:
 
     @property
     def cancelled(self) -> bool:
-        """Whether this run should stop: its cancel was requested, its time is up, or its worker must go.
+        """Return whether this run should stop: its cancel was requested, its time is up, or its worker must
+        go.
 
         An `async def` handler is told by a CancelledError; a plain one has to look."""
         return self._cancelled
@@ -252,12 +253,12 @@ class Context:
     # -- checkpoints ------------------------------------------------------------------------------------
 
     async def asaved(self) -> Any:
-        """What was saved last, by this attempt or one before it; None if nothing was. Read from the store
-        once."""
+        """Return what was saved last, by this attempt or one before it; None if nothing was. Read from the
+        store once."""
         return decode(await hop(self._port.loop, self._kept.saved()))
 
     def saved(self) -> Any:
-        """What was saved last; see `asaved`."""
+        """Return what was saved last; see `asaved`."""
         return decode(wait(self._port.loop, "saved", self._kept.saved))
 
     async def asave(self, data: Any, *, done: int | None = None, total: int | None = None) -> None:
@@ -512,7 +513,7 @@ class Context:
 
     @property
     def blocking(self) -> Blocking:
-        """The same for plain handlers: `ctx.blocking.step("plan", make_plan, topic)`, and so `sleep`,
+        """Steps and waits for plain handlers: `ctx.blocking.step("plan", make_plan, topic)`, and so `sleep`,
         `sleep_until`, `wait` and `emit`."""
         return Blocking(self._durable, self._port, self.check, self._put)
 
@@ -573,7 +574,8 @@ class Context:
 
     @property
     def ended(self) -> bool:
-        """Whether the job has ended with a transaction of its handler's: no other outcome is written."""
+        """Return whether the job has ended with a transaction of its handler's: no other outcome is
+        written."""
         return self._ended
 
     @property
@@ -594,7 +596,7 @@ class Context:
 
 
 class JobTransaction:
-    """What `ctx.transaction()` returns: `async with` it."""
+    """The transaction that `ctx.transaction()` returns: `async with` it."""
 
     __slots__ = ("_context", "_inner")
 

@@ -1,4 +1,4 @@
-"""What a run emits, on its way to its job's stream [W3].
+"""Events that a run emits, on their way to its job's stream [W3].
 
 A run's `Stream` takes events from any thread and keeps them until they are written. The `Emitter` of a worker
 writes those of all its runs by natural batching: while one write is in flight the next one fills, and two
@@ -57,8 +57,9 @@ class RunStream(Protocol):
         """Wait until everything is written that was put so far, or cannot be."""
 
     async def close(self) -> None:
-        """The same, and take no more: the run has ended. All is durable before its outcome then. Whoever is
-        told to stop while this waits has an outcome already and keeps it: no CancelledError is raised."""
+        """Write all events and take no more: the run has ended. All is durable before its outcome then.
+        Whoever is told to stop while this waits has an outcome already and keeps it: no CancelledError is
+        raised."""
 
 
 class Stream:
@@ -91,12 +92,12 @@ class Stream:
 
     @property
     def is_full(self) -> bool:
-        """Whether so much waits that the handler should."""
+        """Return whether so much waits that the handler should."""
         return len(self._texts) >= ROOM or self._bytes >= ROOM_BYTES
 
     @property
     def closed(self) -> bool:
-        """Whether its run has ended."""
+        """Return whether its run has ended."""
         return self._closed
 
     async def room(self) -> None:
@@ -137,7 +138,7 @@ class Stream:
 
     @property
     def waits(self) -> bool:
-        """Whether there is something to write."""
+        """Return whether there is something to write."""
         return bool(self._texts)
 
     def fail(self, error: WindlassError) -> None:
@@ -165,7 +166,7 @@ class Emitter:
         self._refuse = refuse
         self._streams: dict[Fence, Stream] = {}
         self._filled: dict[Stream, None] = {}
-        """Those with something to write, in the order of their turns."""
+        """Streams with something to write, in the order of their turns."""
         self._task: asyncio.Task[None] | None = None
         self._hurry = asyncio.Event()
         self._written = asyncio.Event()
@@ -205,8 +206,8 @@ class Emitter:
             await stream.settle()
 
     def is_held_up(self, job: ClaimedJob) -> bool:
-        """Whether the job's handler is in a transaction that writes may have to wait for: then it must not
-        wait for them."""
+        """Return whether the job's handler is in a transaction that writes may have to wait for: then it must
+        not wait for them."""
         return self._held_up[job.fence] > 0
 
     @asynccontextmanager

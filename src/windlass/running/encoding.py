@@ -64,7 +64,7 @@ def as_signal(name: str, value: Any) -> str:
 
 
 def decode(text: str | None) -> Any:
-    """What a JSON text stands for, with no annotation to read it by; None for none."""
+    """Return the value of a JSON text, with no annotation to read it by; None for none."""
     return None if text is None else msgspec.json.decode(text)
 
 
@@ -77,8 +77,9 @@ def decoder(annotation: Any) -> Decoder:
 
 
 def return_type(function: Callable[..., Any]) -> Any:
-    """What a function says that it returns; Any where it does not say. Asked at each call of a step, so it is
-    looked up once: an annotation that is a text has to be compiled, which takes longer than all the rest."""
+    """Return the annotated return type of a function; Any where it has none. Asked at each call of a step, so
+    it is looked up once: an annotation that is a text has to be compiled, which takes longer than all the
+    rest."""
     function = inspect.unwrap(function)
     key = getattr(function, "__func__", function)
     if not isinstance(key, FunctionType):

@@ -1,4 +1,4 @@
-"""What went wrong, in words that can be stored and logged. Any exception must fit, also a hostile one."""
+"""Failures, in words that can be stored and logged. Any exception must fit, also a hostile one."""
 
 from __future__ import annotations
 

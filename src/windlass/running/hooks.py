@@ -1,5 +1,6 @@
-"""What users hang on the running of jobs [K9]: start and stop of a worker, middleware around every run, and
-word of every failure. For instruments such as `windlass.contrib.otel` there is one around every enqueue, too.
+"""Hooks of users around the running of jobs [K9]: start and stop of a worker, middleware around every run,
+and word of every failure. For instruments such as `windlass.contrib.otel` there is one around every enqueue,
+too.
 
     @app.on_start
     async def connect(app: Windlass) -> None:
@@ -63,7 +64,7 @@ class Sending:
     def __init__(self, jobs: Sequence[NewJob]) -> None:
         self.jobs = jobs
         self.receipts: Sequence[Receipt] = ()
-        """What became of them, once they were sent."""
+        """Their receipts, once they were sent."""
 
 
 class Hooks:

@@ -58,7 +58,7 @@ def current() -> LoopThread:
 
 
 def in_loop() -> bool:
-    """Whether this thread runs an event loop at the moment."""
+    """Return whether this thread runs an event loop at the moment."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -96,9 +96,15 @@ def run_here(coroutine: Coroutine[Any, Any, T]) -> T:
         return runner.run(coroutine)
 
 
+def cancelled_from_outside() -> bool:
+    """Return whether this task was cancelled, also where an error on its way out has hidden that."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
 def prefer_uvloop() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """What makes the event loops of our own: uvloop's, where it is installed. A loop that the program runs
-    already is never replaced."""
+    """Return the factory of our own event loops: uvloop's, where it is installed. A loop that the program
+    runs already is never replaced."""
     try:
         import uvloop
     except ImportError:

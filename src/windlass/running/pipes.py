@@ -115,7 +115,7 @@ class Tail:
         self.truncated = False
 
     def text(self) -> str:
-        """What was kept, as text that every store can keep: no NUL bytes, no broken characters."""
+        """Return the kept output as text that every store can keep: no NUL bytes, no broken characters."""
         data = bytes(self._data)
         if self.truncated:  # the cut may have gone through a character: its rest is no character
             data = data[:3].lstrip(INNER) + data[3:]

@@ -1,4 +1,4 @@
-"""What a context asks of the worker that runs its job, and the ways to the worker's loop.
+"""Calls of a context to the worker that runs its job, and the ways to the worker's loop.
 
 The worker's state belongs to its loop. A handler may be on that loop, in a thread, or on a loop of its own in
 that thread; from each of them there is one way here.
@@ -33,7 +33,7 @@ _STOPPED: Final = "the worker that ran this job has stopped; the job goes on els
 
 
 class Port(Protocol):
-    """What a context asks of the worker that runs it. The coroutines are awaited on `loop`."""
+    """The calls of a context to its worker. The coroutines are awaited on `loop`."""
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
@@ -47,7 +47,7 @@ class Port(Protocol):
         """The job's last checkpoint."""
 
     async def results(self, jobs: Sequence[int]) -> dict[int, KeptResult]:
-        """What these jobs have left for those that come after them, for those that are there [W4]."""
+        """Return the results of these jobs, of those that are there [W4]."""
 
     async def group_jobs(self, group: int) -> tuple[int, ...]:
         """All jobs of a group, in the order in which they were added."""
@@ -65,7 +65,7 @@ class Port(Protocol):
         """End the attempt by making the job a parent; see `Store.split`."""
 
     def span(self, task: str, part: PartOf) -> str:
-        """What a part of this task covers, as JSON text."""
+        """Return the span of a part of this task, as JSON text."""
 
     async def settings(self, task: str, *, fresh: bool = False) -> TaskRecord:
         """The settings of a task as the store has them, seconds old at most [P6]; `fresh`: as of now."""
@@ -80,7 +80,7 @@ class Port(Protocol):
         """The steps that the job has behind it."""
 
     async def wait_for_signal(self, job: ClaimedJob, wait: Wait) -> Awaited:
-        """What a handler waits for; see `Store.wait_for_signal`."""
+        """Return the end of a wait, or the seconds left; see `Store.wait_for_signal`."""
 
     async def spent(self, job: ClaimedJob, budget: str, tokens: int) -> None:
         """Say what this attempt really used of a budget; see `Store.spent`. Raises InvalidOption where its
@@ -96,7 +96,7 @@ class Port(Protocol):
 
 
 def runs_on(loop: asyncio.AbstractEventLoop) -> bool:
-    """Whether the caller is on this loop."""
+    """Return whether the caller is on this loop."""
     try:
         return asyncio.get_running_loop() is loop
     except RuntimeError:

@@ -148,5 +148,5 @@ class Producer:
 
     @property
     def _on_postgres(self) -> bool:
-        """Whether callers' connections are served by SQL of our own, and not by the store."""
+        """Return whether callers' connections are served by SQL of our own, and not by the store."""
         return self._url is not None and kind_of(self._url) == POSTGRES

@@ -18,7 +18,7 @@ MAX_NAMES: Final = 10_000
 
 
 class PublishedQueues:
-    """What the store has answered lately, by the name of the task. `tasks` are those that the app knows: a
+    """Recent answers of the store, by the name of the task. `tasks` are those that the app knows: a
     name that is like one of them, and that no worker knows, may be misspelt."""
 
     def __init__(self, tasks: Collection[str] = (), clock: Callable[[], float] = time.monotonic) -> None:

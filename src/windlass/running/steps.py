@@ -89,8 +89,8 @@ class Suspended(BaseException):
 
 
 def ungrouped(error: BaseException) -> BaseException:
-    """What a task group has made of a sleep in it: the sleep that ends first; where something has failed as
-    well, that."""
+    """Return the error that matters out of a task group's: the sleep that ends first; where something has
+    failed as well, that."""
     if not isinstance(error, BaseExceptionGroup):
         return error
     sleeps, others = error.split(Suspended)
@@ -184,7 +184,7 @@ _inside: Final[ContextVar[tuple[object, str, bool] | None]] = ContextVar("windla
 
 
 class Steps:
-    """What a run has done of its job, and what those before it did. Lives on the worker's loop."""
+    """The steps of a run and of those before it. Lives on the worker's loop."""
 
     def __init__(self, job: ClaimedJob, port: Port) -> None:
         self._job = job
@@ -195,14 +195,14 @@ class Steps:
         self._read_at = 0.0
         self._turn = asyncio.Lock()
         self._running: list[object] = []
-        """What runs the steps under way: tasks of the loop, threads of a plain handler, and calls of plain
+        """The runners of steps under way: tasks of the loop, threads of a plain handler, and calls of plain
         functions, each in a thread of its own."""
         self._changed = asyncio.Event()
         """One of them has ended, or the run has."""
         self._sleeps: dict[str, float] = {}
         """The sleeps under way, and when they are over, by the monotonic clock."""
         self._waited: set[str] = set()
-        """Those that were waited for before in this run. One that is not over by then, since the store's
+        """Signals that were waited for before in this run. One that is not over by then, since the store's
         clock is slow or that of a test stands still, ends the run."""
         self._refusal: BaseException | None = None
         self._handed: str | None = None
@@ -229,11 +229,11 @@ class Steps:
             raise self._refusal
 
     def hand(self, results: str) -> None:
-        """What the job is handed by others, as JSON text."""
+        """Keep what the job is handed by others, as JSON text."""
         self._handed = results
 
     async def handed(self) -> str | None:
-        """The same, as an earlier run has kept it."""
+        """Return what the job was handed, as an earlier run has kept it."""
         found = (await self._load()).get(HANDED)
         return None if found is None else found.result
 
@@ -274,7 +274,7 @@ class Steps:
 
     @property
     def in_transaction(self) -> bool:
-        """Whether the caller is the function of a step that has a transaction."""
+        """Return whether the caller is the function of a step that has a transaction."""
         outer = _inside.get()
         return outer is not None and outer[0] is self and outer[2]
 
@@ -418,7 +418,7 @@ class Steps:
         return max(min(sleeps) - time.monotonic(), 0.0) if sleeps else MAX_DELAY
 
     async def _is_still(self, within: float) -> bool:
-        """Whether no step runs any more, within so many seconds."""
+        """Return whether no step runs any more, within so many seconds."""
         try:
             async with asyncio.timeout(within):
                 await self.ended()
@@ -429,7 +429,7 @@ class Steps:
         return not self._running
 
     async def ask(self, name: str, signal: str, timeout: float | None, type: Any) -> Step | float:
-        """What a wait has become, or the seconds that are left of it [W2]."""
+        """Return the end of a wait, or the seconds that are left of it [W2]."""
         found = (await self._load()).get(name)
         if found is not None:
             return found

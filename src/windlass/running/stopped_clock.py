@@ -10,7 +10,7 @@ from typing import Final
 PATIENCE: Final = 2.0
 """Seconds of real time that a test's clock may stand still while somebody waits for it."""
 UNTIL_RUN: Final = 10.0
-"""The same where a job is ready: others may run before it."""
+"""Seconds to wait where a job is ready: others may run before it."""
 LOOK_EVERY: Final = 0.05
 
 

@@ -54,7 +54,7 @@ class StoreHandle:
         self.worker_loops: list[asyncio.AbstractEventLoop] = []
         """The loops that they run on."""
         self.tokens: Final = ProcessTokens(self)
-        """What this process takes of budgets by hand [F1]."""
+        """The tokens that this process takes of budgets by hand [F1]."""
         self._settle()
         _store_handles.add(self)
 
@@ -132,7 +132,7 @@ class StoreHandle:
                 self._holders -= 1
 
     def uses(self, store: Store) -> bool:
-        """Whether calls still go to this store: it was not closed."""
+        """Return whether calls still go to this store: it was not closed."""
         return store in self._own.values() or (store is self._store and self._open)
 
     def notify_cancelled(self, jobs: frozenset[int]) -> None:
@@ -142,7 +142,7 @@ class StoreHandle:
 
     @property
     def on_a_workers_loop(self) -> bool:
-        """Whether the caller is on the loop of a worker, which stands still while the caller waits."""
+        """Return whether the caller is on the loop of a worker, which stands still while the caller waits."""
         return any(runs_on(loop) for loop in self.worker_loops)
 
     def close(self) -> None:

@@ -72,7 +72,7 @@ class Tokens:
 
     @property
     def idle(self) -> bool:
-        """Whether nothing would be lost with it."""
+        """Return whether nothing would be lost with it."""
         return not self._waiting and clock() >= self._block.until
 
     def spend(self, n: int) -> bool:
@@ -205,7 +205,7 @@ class ProcessTokens:
         _all.add(self)
 
     def of(self, budget: str, key: str) -> Tokens:
-        """Those of one bucket."""
+        """Return the tokens of one bucket."""
         tokens = self._buckets.get((budget, key))
         if tokens is None:
             if len(self._buckets) >= MAX_IDLE:

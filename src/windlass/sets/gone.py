@@ -62,6 +62,6 @@ def _postgres_constraint(error: Exception) -> str | None:
 
 
 def _is_sqlite_violation(error: Exception) -> bool:
-    """Whether apsw or sqlite3 report a violated foreign key."""
+    """Return whether apsw or sqlite3 report a violated foreign key."""
     code = getattr(error, "extendedresult", None) or getattr(error, "sqlite_errorcode", None)
     return code == _SQLITE_CONSTRAINT_FOREIGNKEY

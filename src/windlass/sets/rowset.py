@@ -81,7 +81,7 @@ class RowSet:
         scope: Any = None,
         force: bool = False,
     ) -> dict[K, str]:
-        """Of these keys with their hashes, those that have to be made and written. [P11]
+        """Return the keys that have to be made and written [P11].
 
         What is stored with the same hash counts as seen by this run and is left out, unless `force`. What a
         newer run has seen is left out as well."""
@@ -100,7 +100,7 @@ class RowSet:
         scope: Any = None,
         force: bool = False,
     ) -> dict[K, str]:
-        """Of these keys with their hashes, those that have to be made and written; see `amissing`."""
+        """Return the keys that have to be made and written; see `amissing`."""
         hashes, asked = self._asked(run, records, scope)
         if _is_sqlite(connection):
             return _at(hashes, self._sqlite.missing(connection, run, asked, force))

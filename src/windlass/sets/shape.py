@@ -1,4 +1,4 @@
-"""What a set's table looks like: names that were checked, and rows that were checked against them. No I/O."""
+"""The shape of a set's table: names that were checked, and rows that were checked against them. No I/O."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What of a budget every store sees alike: how its settings are changed, and which bucket a job draws from
-[F1]."""
+"""The rules about budgets that every store shares: how its settings are changed, and which bucket a job draws
+from [F1]."""
 
 from __future__ import annotations
 

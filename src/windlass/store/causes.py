@@ -1,4 +1,4 @@
-"""What dead jobs died of, for the stores that group them in Python. PostgreSQL groups them in SQL."""
+"""Causes of death of dead jobs, for the stores that group them in Python. PostgreSQL groups them in SQL."""
 
 from __future__ import annotations
 

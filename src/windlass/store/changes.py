@@ -17,7 +17,7 @@ from windlass.store.records import QueueRecord
 
 R = TypeVar("R", bound=msgspec.Struct)
 READERS: Final[Mapping[Unit, Callable[[Any], Any]]] = {"time": seconds, "rate": per_second, "size": size}
-"""Of what people write; values of other units are written as they are kept. They raise ValueError."""
+"""Readers of what people write; values of other units are written as they are kept. They raise ValueError."""
 
 
 def merged(what: str, name: str, old: R, changes: Mapping[str, Any]) -> R:

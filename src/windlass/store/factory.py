@@ -74,7 +74,7 @@ def describe(url: str) -> str:
 
 
 def is_in_memory(url: str) -> bool:
-    """Whether jobs at this URL live in the memory of one process."""
+    """Return whether jobs at this URL live in the memory of one process."""
     return kind_of(url) == SQLITE and sqlite_path(url) == ":memory:"
 
 

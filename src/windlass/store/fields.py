@@ -51,25 +51,25 @@ class Field(msgspec.Struct, frozen=True):
     """A setting. What stands below `name` is read from its annotation."""
 
     help: str
-    """What it does, in a line."""
+    """The help text, in a line."""
     unit: Unit
     label: str = ""
     """Its title in a form."""
     unset: str = ""
-    """What no value means."""
+    """The meaning of no value."""
     zero: bool = False
-    """Whether it may be 0."""
+    """True if it may be 0."""
     most: int | None = None
     more: str = ""
-    """What the reference adds to the help."""
+    """The text that the reference adds to the help."""
     when: str = ""
     """When to change it, for the reference."""
     verbs: bool = False
     """Commands and buttons of their own change it, so `set` and the form leave it out."""
     kept: str = ""
-    """What the store, the API and JSON call an option of a job: its name, unless this says another."""
+    """The name of a job's option in the store, the API and JSON: its name, unless this says another."""
     change: bool = False
-    """Whether this option of a job can be changed while it waits [E8]."""
+    """True if this option of a job can be changed while it waits [E8]."""
     beside: str = ""
     """The option of a job without which it means nothing."""
     choices: tuple[str, ...] = ()
@@ -77,7 +77,7 @@ class Field(msgspec.Struct, frozen=True):
     kind: type = NoneType
     """bool, int, float or str; of an option of a job, int or any other."""
     optional: bool = False
-    """Whether it may be None."""
+    """True if it may be None."""
     default: Any = None
 
     def checked(self, what: str, owner: str, value: Any) -> Any:

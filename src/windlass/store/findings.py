@@ -1,4 +1,4 @@
-"""What the doctor says of any store alike: queues that nobody serves [K1], and jobs that need more tokens
+"""Findings of the doctor about any store: queues that nobody serves [K1], and jobs that need more tokens
 than their budget can ever hold [F1]; and how far the reports of workers are from what ended [M7]."""
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ def counts(ended: int, reported: int) -> Finding:
 
 
 def unserved(queues: Iterable[tuple[str, int]]) -> list[Finding]:
-    """Of queues with ready jobs that no worker serves: their names, and how many jobs wait in each."""
+    """Return findings about queues with ready jobs that no worker serves, from their names, and how many jobs
+    wait in each."""
     return [
         warning(
             "queues",
@@ -52,7 +53,8 @@ def unserved(queues: Iterable[tuple[str, int]]) -> list[Finding]:
 
 
 def over(budgets: Iterable[tuple[str, int, int]]) -> list[Finding]:
-    """Of budgets that can never hold what some job needs: name, how many such jobs wait, the highest need."""
+    """Return findings about budgets that can never hold what some job needs, from name, how many such jobs
+    wait, the highest need."""
     return [
         warning(
             "budgets",
@@ -65,7 +67,8 @@ def over(budgets: Iterable[tuple[str, int, int]]) -> list[Finding]:
 
 
 def circles(found: Iterable[tuple[int, int]]) -> list[Finding]:
-    """Of groups that wait for a job which comes after them [W4]: the group and that job."""
+    """Return findings about groups that wait for a job which comes after them [W4], from the group and that
+    job."""
     return [
         error(
             "groups",

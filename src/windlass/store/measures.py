@@ -1,4 +1,4 @@
-"""What every store keeps of reports [M1] [M2]: for how long, how much, and in which form.
+"""The rules by which every store keeps reports [M1] [M2]: for how long, how much, and in which form.
 
 Reports are read with care: whoever may report may write anything, and one batch that cannot be counted
 would stop every rollup after it.
@@ -33,7 +33,7 @@ STEP: Final = 100
 millisecond each, and on SQLite nobody else writes meanwhile."""
 
 BUCKETS: Final = range(-64, 512)
-"""Those that a histogram may have: from a hundredth of a millisecond to more than anybody waits."""
+"""Buckets that a histogram may have: from a hundredth of a millisecond to more than anybody waits."""
 
 _LATEST: Final = 1 << 40
 _MAX_EXACT: Final = 1 << 53
@@ -96,7 +96,7 @@ def read_report(text: str | None) -> list[Sample]:
 
 
 def countable(samples: Iterable[Sample]) -> list[Sample]:
-    """Those of the samples that can be counted: of a time, a queue and a task that there can be, with numbers
+    """Return the samples that can be counted: of a time, a queue and a task that there can be, with numbers
     of things that are counted. Names become rows that are kept for ever."""
     given = list(samples)
     good = [sample for sample in given if _is_countable(sample)]
@@ -130,7 +130,7 @@ def read_gauges(text: str | None) -> list[Gauges]:
 
 
 def countable_gauges(given: Sequence[Gauges]) -> list[Gauges]:
-    """Those of the gauges that can be added up: of a time, a name and gauges that there can be."""
+    """Return the gauges that can be added up: of a time, a name and gauges that there can be."""
     good = [gauges for gauges in given if _is_gauges(gauges)]
     if len(good) < len(given):
         message = "%d of %d gauges of a report have an invalid time, name or number, so they are dropped"
@@ -160,7 +160,7 @@ def label_text(text: str) -> str:
 
 
 class _Packed(msgspec.Struct, array_like=True):
-    """What was counted, as it is kept: of a histogram its first bucket, then the numbers of that one and all
+    """Counts as they are kept: of a histogram its first bucket, then the numbers of that one and all
     after it up to the last. Most times lie close together, so that a bucket costs one byte."""
 
     counts: dict[str, int]
@@ -173,7 +173,7 @@ _unpack = msgspec.msgpack.Decoder(_Packed).decode
 
 
 def pack(sample: Sample) -> bytes:
-    """What a row of a chart has counted, in a tenth of what it takes as JSON."""
+    """Encode the counts of a row of a chart, in a tenth of what they take as JSON."""
     counts = {name: min(n, _FULL) for name, n in sample.counts.items()}
     return _pack(_Packed(counts, _line(sample.waits), _line(sample.runs)))
 
@@ -211,7 +211,7 @@ _unpack_gauges = msgspec.msgpack.Decoder(_PackedGauges).decode
 
 
 def pack_gauges(gauges: Gauges) -> bytes:
-    """What gauges have shown, as a row keeps it."""
+    """Encode gauges as a row keeps them."""
     values = {
         name: Reading(min(each.total, _FULL), min(each.n, _FULL), each.most)
         for name, each in gauges.values.items()

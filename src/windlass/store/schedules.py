@@ -1,6 +1,6 @@
-"""What a schedule becomes when it is declared or changed, and the job that it makes for a time [K4]. The
-SQLite store and the oracle of its tests share it; nothing is stored here. Where a schedule comes from is said
-here for everybody who shows one."""
+"""Rules of what a schedule becomes when it is declared or changed, and the job that it makes for a time [K4].
+The SQLite store and the oracle of its tests share it; nothing is stored here. Where a schedule comes from is
+said here for everybody who shows one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _OTHER: Final = {"payload": "other arguments", "options": "other options"}
 
 
 def definition_of(schedule: NewSchedule) -> NewSchedule:
-    """What a schedule does, without how it stands."""
+    """Return the definition of a schedule, without its state."""
     return NewSchedule(**_values(schedule))
 
 
@@ -40,7 +40,8 @@ def origin(schedule: ScheduleRecord, workers: Iterable[WorkerRecord]) -> Origin:
 
 
 def differences(schedule: ScheduleRecord) -> dict[str, str]:
-    """What code says otherwise, by field. Arguments may be sealed: of them only that they differ is said."""
+    """Return what code says otherwise, by field. Arguments may be sealed: of them only that they differ is
+    said."""
     declared = schedule.declared
     if declared is None or not schedule.live:
         return {}

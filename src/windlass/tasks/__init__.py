@@ -1,1 +1,1 @@
-"""What users declare: tasks, their options and limits, schedules, and how they are found."""
+"""Declarations of users: tasks, their options and limits, schedules, and how they are found."""

@@ -76,6 +76,6 @@ class BatchTask(RegisteredTask[P, Any]):
 
 
 class BatchDecorator(Protocol):
-    """What `app.task(batch=…)` returns: it turns a function of a list into a task for its items."""
+    """The decorator of `app.task(batch=…)`, which turns a function of a list into a task for its items."""
 
     def __call__(self, function: Callable[[list[T]], Any], /) -> BatchTask[[T]]: ...

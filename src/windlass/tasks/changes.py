@@ -57,8 +57,8 @@ def _called(app: Windlass, record: JobRecord, given: Mapping[str, Any]) -> NewJo
 
 
 def _made(app: Windlass, record: JobRecord, new: NewJob) -> dict[str, Any]:
-    """What the new arguments make: what the job costs, and its keys where the old ones have made them: a key
-    that was given for the job itself stays."""
+    """Return the values that new arguments make: what the job costs, and its keys where the old ones have
+    made them: a key that was given for the job itself stays."""
     task = app.tasks.get(record.task)
     if task is None or not task.limits.reads_arguments:
         return {}

@@ -63,7 +63,7 @@ class CommandResult(msgspec.Struct, frozen=True):
 
 
 class CommandOptions(TypedDict, total=False):
-    """What `app.command(...)` takes beside its limits; see `TaskOptions`."""
+    """The options of `app.command(...)` beside its limits; see `TaskOptions`."""
 
     queue: str
     priority: Priority | PriorityName | int
@@ -154,7 +154,7 @@ async def _run(
 
 
 def _programs(task: str, allow: Sequence[str]) -> dict[str, str | None]:
-    """What a job may write as argv[0], and what then is executed; None: not installed here.
+    """Return the names that a job may write as argv[0], and the program of each; None: not here.
 
     A missing program is no error yet: the process that only makes jobs need not have it.
     """
@@ -180,7 +180,7 @@ def _programs(task: str, allow: Sequence[str]) -> dict[str, str | None]:
 
 
 def _failures(programs: Mapping[str, str | None], root: str) -> list[str]:
-    """What is missing on this machine, in words."""
+    """Say what is missing on this machine."""
     failures = [
         f"there is no program {name} on this worker"
         for name, path in programs.items()
@@ -229,7 +229,7 @@ def _inside(root: str, cwd: Any) -> str:
 
 
 def _environment(extra: Mapping[str, str]) -> dict[str, str]:
-    """What a command gets to see: nothing that the worker was told in confidence."""
+    """Return the environment of a command: nothing that the worker was told in confidence."""
     passed = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
     return {"PATH": os.defpath, "LANG": "C.UTF-8", **passed, **extra}
 

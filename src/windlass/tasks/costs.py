@@ -1,5 +1,5 @@
-"""What a run costs of a budget, where that depends on the job: from one of its arguments, or computed from
-all of them when it is enqueued [F1].
+"""The cost of a run in tokens of a budget, where that depends on the job: from one of its arguments, or
+computed from all of them when it is enqueued [F1].
 
     @app.task(budgets=[Cost("openai", tokens=lambda prompt, **_: len(prompt) // 4)])
     async def ask(ctx: Context, prompt: str, model: str = "small") -> str:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Cost:
-    """So many tokens of a budget as each job says: `tokens` is the name of an argument, or a function that is
+    """Tokens of a budget that each job needs: `tokens` is the name of an argument, or a function that is
     called with the job's arguments. 0 counts as 1. A job that was enqueued without its task's code takes
     `default`."""
 
@@ -55,7 +55,7 @@ class Cost:
         self.tokens: Final = tokens
         """The name of an argument, or a function of all of them."""
         self.default: Final = default
-        """What a job costs that does not say it."""
+        """The cost of a job that does not say it."""
 
     def __repr__(self) -> str:
         return f"<Cost of {self.budget}>"
@@ -97,5 +97,5 @@ def costed(task: str, job: NewJob, costs: Mapping[str, Cost], signature: Signatu
 
 
 def as_costs(given: list[Any]) -> dict[str, Cost]:
-    """Those of what a task draws from that depend on the job."""
+    """Return the costs of a task that depend on the job."""
     return {each.budget: each for each in given if isinstance(each, Cost)}

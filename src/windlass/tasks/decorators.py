@@ -36,7 +36,7 @@ class AsyncContextTask(RegisteredTask[P, R]):
 
 
 class TaskDecorator(Protocol):
-    """What `app.task(...)` returns: it turns a function into a task and keeps its types."""
+    """The decorator of `app.task(...)`, which turns a function into a task and keeps its types."""
 
     @overload  # the closer match comes first: with a context, `async def`
     def __call__(  # type: ignore[overload-overlap]
@@ -53,7 +53,8 @@ class TaskDecorator(Protocol):
 
 
 class ChunkedDecorator(Protocol):
-    """What `app.chunked(...)` returns: it turns a function of a part into a task and keeps its types."""
+    """The decorator of `app.chunked(...)`, which turns a function of a part into a task and keeps its
+    types."""
 
     @overload
     def __call__(

@@ -84,7 +84,7 @@ class Elsewhere:
 
 
 def misplaced_options(function: Callable[..., Any], options: Mapping[str, Any]) -> str:
-    """What to write for options that were passed as arguments of a job."""
+    """Say what to write for options that were passed as arguments of a job."""
     shown = ", ".join(
         f"{name}={value!r}" if isinstance(value, str | int | float) else f"{name}=…"
         for name, value in options.items()

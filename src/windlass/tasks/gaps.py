@@ -44,7 +44,7 @@ Key = Callable[..., str]
 
 
 class Reconciled(msgspec.Struct, frozen=True):
-    """What one pass found missing, and did."""
+    """The result of one pass: what it found missing, and did."""
 
     found: int = 0
     enqueued: int = 0

@@ -1,4 +1,4 @@
-"""What a task says about its flow: the budgets it draws from, how many of its jobs run at a time, and which
+"""The flow of a task: the budgets it draws from, how many of its jobs run at a time, and which
 of its arguments are keys [F1] [F3] [F6]. Read once, when the task is registered.
 
     @app.task(budgets=["github", Cost("openai", tokens="max_tokens")])
@@ -31,7 +31,7 @@ KEYS: Final = ("fair_key", "ordering_key", "concurrency_key")
 
 
 class FlowOptions(TypedDict, total=False):
-    """What `@app.task(...)` takes about its flow."""
+    """The options of `@app.task(...)` about its flow."""
 
     budgets: Iterable[str | Budget | Cost] | Mapping[str, int]
     """The budgets that each run draws a token from; as a mapping, so many tokens; a `Cost`, as many as its
@@ -65,7 +65,8 @@ class Limits:
         self._keys = {name: self._need(name, 1, options[name]) for name in KEYS if name in options}
 
     def needs(self, keys: Mapping[str, str | None]) -> list[Need]:
-        """What a run takes; `keys` says of budgets by which argument they are divided, if they are."""
+        """Return the tokens that a run takes; `keys` says of budgets by which argument they are divided, if
+        they are."""
         return [
             msgspec.structs.replace(
                 self._need(f"budget {budget}", n, keys.get(budget)),
@@ -97,7 +98,7 @@ class Limits:
 
     @property
     def reads_arguments(self) -> bool:
-        """Whether its arguments make keys or costs."""
+        """Return whether its arguments make keys or costs."""
         return bool(self._keys or self._costs)
 
     def _need(self, what: str, n: int, argument: str | None) -> Need:

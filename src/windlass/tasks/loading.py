@@ -79,7 +79,7 @@ def _apps(module: ModuleType) -> dict[str, Windlass]:
 
 
 def _hint(module: ModuleType) -> str:
-    """What to type."""
+    """Say what to type."""
     if found := [f"{module.__name__}:{name}" for name in _apps(module)]:
         return f"write {' or '.join(found)}"
     return f"give the app as module:attribute, one that a function makes as {module.__name__}:make_app()"
@@ -91,6 +91,6 @@ def _is_app(value: object) -> TypeGuard[Windlass]:
 
 
 def _error_text(error: Exception) -> str:
-    """What went wrong, and the line of the user's code where it did."""
+    """Return the error, and the line of the user's code that raised it."""
     where = place(error)
     return f"{type_name(error)}: {message(error)}{f' ({where})' if where else ''}"

@@ -59,7 +59,7 @@ def encode_call(task: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> st
 def encode_call_around(
     task: str, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> tuple[str, dict[str, Handed]]:
-    """The same for a call that is handed results of other jobs; see `Signature.encode_around`."""
+    """Encode a call that is handed results of other jobs; see `Signature.encode_around`."""
     numbered = {str(place): value for place, value in enumerate(args)} | dict(kwargs)
     handed = {key: value for key, value in numbered.items() if type(value) is Handed}
     plain = [None if type(value) is Handed else value for value in args]
@@ -85,7 +85,7 @@ def fill_in(text: str, results: Mapping[str, str]) -> str:
 
 
 class Signature:
-    """What a task's function takes and returns, as far as its annotations say.
+    """The arguments and the result of a task's function, as far as its annotations say.
 
     `context` is the name of the parameter that takes the run's context, if there is one; it stands in no
     payload. The call that `decode` returns leaves room for it by name.
@@ -107,7 +107,7 @@ class Signature:
         self._required = {name for name, each in parameters.items() if each.default is Parameter.empty}
         self._optional = len(self._required) < len(parameters)
         self.secret = False
-        """Whether errors must not show values: what is encrypted in one column stands in no other."""
+        """True if errors must not show values: what is encrypted in one column stands in no other."""
 
     def encode(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
         """The payload of this call. Raises an EnqueueError that names the argument at fault [E3] [E4]."""
@@ -142,7 +142,7 @@ class Signature:
         return _encode(self._task, named, {}), handed
 
     def _reads(self, text: str) -> bool:
-        """Whether a payload is read in one go, by name and by annotation."""
+        """Return whether a payload is read in one go, by name and by annotation."""
         if self._whole is None:
             return False
         try:
@@ -202,13 +202,13 @@ class Signature:
 
     @property
     def defaults(self) -> Values:
-        """What those count as that are not passed."""
+        """Return the values of arguments that are not passed."""
         found = self._signature.parameters.values()
         return {each.name: each.default for each in found if each.default is not Parameter.empty}
 
     @property
     def takes_any(self) -> bool:
-        """Whether it takes arguments of any name."""
+        """Return whether it takes arguments of any name."""
         return any(each.kind is Parameter.VAR_KEYWORD for each in self._signature.parameters.values())
 
     def arguments(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Values:
@@ -284,8 +284,8 @@ class Signature:
         return found[0].name
 
     def _is_context(self, annotation: Any) -> bool:
-        """Whether it is Context or a kind of it, or that | None: handy where the function is called directly,
-        too."""
+        """Return whether it is Context or a kind of it, or that | None: handy where the function is called
+        directly, too."""
         if isinstance(annotation, str):
             try:
                 annotation = self._resolve(annotation)

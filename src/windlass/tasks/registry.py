@@ -1,4 +1,4 @@
-"""What an app knows by name: tasks and budgets, how they are declared, and the hooks around its jobs [K9]."""
+"""The registry of an app: tasks and budgets, how they are declared, and the hooks around its jobs [K9]."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a schedule is made of, as code and callers write it: read, checked, and turned into the record that
+"""The options of a schedule, as code and callers write them: read, checked, and turned into the record that
 the store keeps [K4]. An expression or a time zone that is wrong is refused here, before it is stored."""
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from windlass.tasks.options import Template
 from windlass.tasks.task import Task
 
 NOT_OF_SCHEDULES: Final = ("delay", "run_at", "on_conflict", "idempotency_key")
-"""What a job may have and a schedule does not keep."""
+"""Options of a job that a schedule does not keep."""
 
 _PLAIN: Final = NewJob(task="t", payload="{}")
 
 
 class RunTimeOptions(TypedDict, total=False):
-    """What `app.schedules.add(...)` takes besides name, expression and task."""
+    """The options of `app.schedules.add(...)` besides name, expression and task."""
 
     every: Duration
     """Instead of an expression: fire once in each such span, "10s" or timedelta(hours=2)."""
@@ -37,9 +37,9 @@ class RunTimeOptions(TypedDict, total=False):
     kwargs: Mapping[str, Any]
     """Named arguments of its jobs."""
     missed: Missed
-    """What becomes of fires that nobody was there for: skip, latest (default) or all."""
+    """The policy for missed fires: skip, latest (default) or all."""
     overlap: Overlap
-    """What a fire does whose last job has not ended: skip (default), queue or cancel."""
+    """The policy for a fire whose last job has not ended: skip (default), queue or cancel."""
     grace: Duration
     """A fire that is later than this is missed; a minute without it."""
     jitter: Duration
@@ -47,7 +47,7 @@ class RunTimeOptions(TypedDict, total=False):
 
 
 class ScheduleOptions(RunTimeOptions, total=False):
-    """What `@app.schedule(...)` takes besides the expression."""
+    """The options of `@app.schedule(...)` besides the expression."""
 
     name: str
     """The schedule's name; without it, that of its task."""
@@ -114,7 +114,8 @@ def checked(schedule: NewSchedule) -> NewSchedule:
 
 
 def _of_job(name: str, job: NewJob) -> dict[str, Any]:
-    """What a schedule keeps of a job. What would be given and then not heeded is refused."""
+    """Return the fields of a job that a schedule keeps. What would be given and then not heeded is
+    refused."""
     if lost := [option for option in NOT_OF_SCHEDULES if getattr(job, option) != getattr(_PLAIN, option)]:
         raise _lost(name, lost)
     return {field: getattr(job, field) for field in ("task", "payload", "queue", "priority", "options")}
@@ -128,7 +129,7 @@ def _lost(name: str, options: list[str]) -> ConfigurationError:
 
 
 def clock_fields(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """What is said about its clock and its policies, read."""
+    """Read the options about its clock and its policies."""
     found: dict[str, Any] = {}
     if "tz" in options:
         found["tz"] = _zone(name, options["tz"])

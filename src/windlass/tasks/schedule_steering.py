@@ -1,4 +1,4 @@
-"""What can be done to a schedule, on a store: find it, fire it, pause it, make up for past times; make one at
+"""Acts on a schedule, on a store: find it, fire it, pause it, make up for past times; make one at
 run time, change it, and go back to what code says [K4]. `app.schedules`, the commands, the API and the pages
 all use this."""
 

@@ -57,7 +57,7 @@ logger: Final = logging.getLogger("windlass.tasks.schedules")
 
 
 class Scheduled:  # the overloads are those of `app.task`
-    """What `app.schedule(...)` returns: a decorator for a task, or for a function, which becomes one."""
+    """The decorator of `app.schedule(...)` for a task, or for a function, which becomes one."""
 
     def __init__(self, app: Windlass, cron: str | None, options: ScheduleOptions) -> None:
         check_options("a schedule", options, ScheduleOptions.__annotations__)
@@ -98,7 +98,7 @@ class Schedules:
 
     @property
     def declared(self) -> list[NewSchedule]:
-        """Those that the code declares."""
+        """Return the schedules that the code declares."""
         return list(self._declared.values())
 
     def declare(self, schedule: NewSchedule) -> None:

@@ -70,14 +70,14 @@ G = TypeVar("G", bound=Callable[..., Any])
 
 
 class Finder(Protocol):
-    """What `task.find_gaps(...)` returns: a decorator that leaves its function as it is."""
+    """The decorator of `task.find_gaps(...)`, which leaves its function as it is."""
 
     def __call__(self, find: G, /) -> G: ...
 
 
 class CommonOptions(FlowOptions, total=False):
-    """What `@app.task(...)` and `@app.chunked(...)` both take. Retries and limits of a chunked task are those
-    of its parts."""
+    """The options of both `@app.task(...)` and `@app.chunked(...)`. Retries and limits of a chunked task are
+    those of its parts."""
 
     name: str
     """The task's name; without it, that of its module and function."""
@@ -98,7 +98,7 @@ class CommonOptions(FlowOptions, total=False):
 
 
 class TaskOptions(CommonOptions, total=False):
-    """What `@app.task(...)` takes."""
+    """The options of `@app.task(...)`."""
 
     mode: Literal["thread", "process"]
     """Where a plain function runs: in a thread (default), or in a process of its own, for work that holds
@@ -113,7 +113,7 @@ class Task(Generic[P, R]):
     it."""
 
     is_registered: ClassVar[bool] = False
-    """Whether its code is here."""
+    """True if its code is here."""
 
     def __init__(self, app: Windlass, name: str, template: Template) -> None:
         self.app = app
@@ -142,8 +142,8 @@ class Task(Generic[P, R]):
 
     @property
     def abilities(self) -> str | None:
-        """What its jobs need of a worker, with commas between the names; None where its code is elsewhere, or
-        says nothing [K14]."""
+        """The abilities that its jobs need of a worker, with commas between the names; None where its code is
+        elsewhere, or says nothing [K14]."""
         return self._template.options.needs
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
@@ -217,7 +217,7 @@ class Task(Generic[P, R]):
 
     @property
     def _is_unplaced(self) -> bool:
-        """Whether nothing here says where its jobs go."""
+        """Return whether nothing here says where its jobs go."""
         named = self._template.queue or self.app._routes.find(self.name)
         return not self.is_registered and named is None
 
@@ -301,7 +301,7 @@ class Task(Generic[P, R]):
         return encode_call_around(self.name, args, kwargs)
 
     def _result(self, record: JobRecord) -> Any:
-        """What a job returned [O8]."""
+        """Return the result of a job [O8]."""
         return self._decode_result(self.app._unsealed_result(record))
 
     def _decode_result(self, text: str | None) -> Any:
@@ -316,7 +316,7 @@ class RegisteredTask(Task[P, R]):
 
     is_registered: ClassVar[bool] = True
     context_type: ClassVar[type[Context]] = Context
-    """What the worker makes for each run."""
+    """The type of the context that the worker makes for each run."""
     batch_size: int = 1
     """How many jobs its handler takes at once; see `windlass.tasks.batch`."""
     __name__: str
@@ -359,8 +359,8 @@ class RegisteredTask(Task[P, R]):
 
     @property
     def needs(self) -> list[Need]:
-        """What each run takes of budgets [F1]. Raises ConfigurationError where one of them goes by an
-        argument that the task does not have."""
+        """Return the tokens of budgets that each run takes [F1]. Raises ConfigurationError where one of them
+        goes by an argument that the task does not have."""
         declared = {name: budget.declared for name, budget in self.app._budgets.items()}
         return self.limits.needs({name: each.key for name, each in declared.items() if each is not None})
 
@@ -421,7 +421,7 @@ class RegisteredTask(Task[P, R]):
         return "process"
 
     def _signature(self, function: Callable[..., Any]) -> Signature:
-        """What a job's arguments must be."""
+        """Return the signature that a job's arguments must fit."""
         return Signature(self.name, function)
 
     def _job(self, payload: str, place: int | None = None) -> NewJob:

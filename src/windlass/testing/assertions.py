@@ -1,4 +1,5 @@
-"""What was enqueued, and what was not. Plain functions that work in sync and async tests alike.
+"""Assertions about what was enqueued, and what was not. Plain functions that work in sync and async tests
+alike.
 
 Arguments are compared as they were stored, with defaults where nothing was passed, and only those that are
 named: `assert_enqueued(app, send, "a@b.c")` holds whatever the template was. `queue`, `tag` and `count` are

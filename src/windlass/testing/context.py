@@ -37,7 +37,7 @@ from windlass.store.records import (
 
 
 class TestFields(TypedDict, total=False):
-    """What `Context.for_test(...)` takes besides the task's name."""
+    """The fields of `Context.for_test(...)` besides the task's name."""
 
     id: int
     queue: str
@@ -52,24 +52,25 @@ class TestFields(TypedDict, total=False):
     enqueued_at: float
     """Seconds since the epoch; now by default."""
     saved: Any
-    """What an earlier attempt has saved."""
+    """The value that an earlier attempt has saved."""
     signals: Iterable[tuple[str, Any]]
     """The signals that it was sent, oldest first, each with its value. A wait for any other times out at
     once."""
     connection: Any
-    """What `async with ctx.transaction()` yields. Beginning and committing it is the test's own business."""
+    """The connection that `async with ctx.transaction()` yields. Beginning and committing it is the test's
+    own business."""
 
 
 class TestPartFields(TestFields, total=False):
-    """What `Part.for_test(...)` takes besides the task's name."""
+    """The fields of `Part.for_test(...)` besides the task's name."""
 
     parent: int
     index: int
     total: int
     span: Any
-    """What the part covers, for handlers that look at it themselves."""
+    """The span of the part, for handlers that look at it themselves."""
     records: Iterable[Any]
-    """What its batches hold."""
+    """The records of its batches."""
 
 
 class TestContext(Context):

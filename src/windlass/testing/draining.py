@@ -35,7 +35,7 @@ _OPEN: Final = (State.DEAD, State.RETRYING)
 
 
 class Ran(msgspec.Struct, frozen=True):
-    """What a drain did: every job that ran, in one of these lists, by where it stands now; each list in
+    """The result of a drain: every job that ran, in one of these lists, by where it stands now; each list in
     the order in which they ended by the clock. A chunked job stands for its parts and its finalizer."""
 
     succeeded: list[JobDetails]
@@ -46,7 +46,7 @@ class Ran(msgspec.Struct, frozen=True):
     waiting: list[JobDetails]
     """Snoozed, throttled, of a task that nobody knows, or parents whose parts are not through."""
     errors: list[BaseException]
-    """What the jobs raised that are dead or retrying now, parts included."""
+    """The errors of jobs that are dead or retrying now, parts included."""
 
     def __repr__(self) -> str:
         """In a line, as a failed assertion shows it."""
@@ -72,7 +72,8 @@ async def every(store: Store, where: JobFilter) -> list[JobRecord]:
 
 
 def every_ability(app: Windlass) -> frozenset[str]:
-    """What any task of the app needs: a test has no other machine to run its jobs on [K14]."""
+    """Return the abilities that any task of the app needs: a test has no other machine to run its jobs on
+    [K14]."""
     needed = [task.abilities for task in app.tasks.values()]
     return app.settings.abilities | {name for needs in needed if needs for name in needs.split(",")}
 

@@ -1,4 +1,4 @@
-"""What `app.testing()` returns: a `with` block during which an app keeps its jobs in memory, or in a database
+"""The block of `app.testing()`: a `with` block during which an app keeps its jobs in memory, or in a database
 of the test's own."""
 
 from __future__ import annotations

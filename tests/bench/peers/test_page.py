@@ -11,7 +11,7 @@ from bench.peers import left_out, run
 from bench.peers.findings import aims
 from bench.peers.losses import losses
 from bench.peers.page import write_page
-from bench.peers.plan import FULL, QUICK
+from bench.peers.plan import FULL, QUICK, SMOKE
 from bench.peers.scenarios.catalog import scenarios
 from bench.peers.subjects import SUBJECTS
 from bench.servers import Servers
@@ -118,6 +118,22 @@ def test_what_was_not_measured_is_not_claimed() -> None:
     assert (lost.value, lost.met) == ("killed child, killed host, PostgreSQL restarted: not measured", None)
 
 
+def test_what_came_too_late_was_measured() -> None:
+    late = found(
+        killed_child={"windlass": [{"all_back_s": None, "not_ended": 1}], "awa": [{"all_back_s": 30.0}]}
+    )
+    assert _rescue(late) == ("none in time; Awa 30", False)
+    alone = found(killed_child={"windlass": [{"all_back_s": 0.5}], "awa": [{"all_back_s": None}]})
+    assert _rescue(alone) == ("0.5 s; no library in time", True)
+    unmeasured = found(killed_child={"windlass": [{"all_back_s": 0.5}], "awa": []})
+    assert _rescue(unmeasured) == ("not measured", None)
+
+
+def _rescue(results: dict[str, Any]) -> tuple[str, bool | None]:
+    (aim,) = (aim for aim in aims(results) if aim.what.startswith("Killed child"))
+    return aim.value, aim.met
+
+
 def test_the_page_names_what_was_left_out_and_why(tmp_path: Path) -> None:
     asked = [WINDLASS, AWA, BY_NAME["rq"]]
     why = left_out.reasons(QUICK, asked, [WINDLASS, AWA], ["drain", "pinned", "restarted"], restart=False)
@@ -137,6 +153,12 @@ def test_the_page_names_what_was_left_out_and_why(tmp_path: Path) -> None:
     page = (tmp_path / "README.md").read_text("utf-8")
     assert "smaller run than the full one" in page
     assert all(f"- {line}" in page for line in told)
+
+
+def test_a_smoke_run_claims_no_figure(tmp_path: Path) -> None:
+    results = {**found(drain_one={"windlass": [{"rate": 1.0}]}), "plan": dataclasses.asdict(SMOKE)}
+    write_page(tmp_path, results)
+    assert "**This run measures nothing**" in (tmp_path / "README.md").read_text("utf-8")
 
 
 def test_a_full_run_leaves_nothing_out() -> None:

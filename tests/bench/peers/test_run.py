@@ -6,7 +6,10 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import psutil
 import pytest
 from click.testing import CliRunner
 
@@ -14,9 +17,9 @@ from bench import __main__ as command
 from bench import options
 from bench.peers import ledger, program
 from bench.peers.plan import FULL, PLANS, QUICK
-from bench.peers.scenarios import drain, idle
+from bench.peers.scenarios import drain, idle, killed
 from bench.peers.scenarios.catalog import scenarios
-from bench.peers.subjects import HERE, SUBJECTS
+from bench.peers.subjects import HERE, SUBJECTS, Subject
 from bench.servers import Servers, started
 from tests.postgres import Server
 
@@ -42,6 +45,17 @@ def test_threads_that_begin_at_once_share_one_ledger(tmp_path: Path) -> None:
     assert sorted(ledger.records(tmp_path)["number"].tolist()) == list(range(200))
 
 
+def test_a_host_is_killed_with_those_that_left_its_group() -> None:
+    code = "import os, time; os.fork() or os.setpgrp(); os.write(1, b'%d\\n' % os.getpid()); time.sleep(60)"
+    words = [sys.executable, "-c", code]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
+        assert process.stdout is not None
+        pids = {int(process.stdout.readline()) for _ in range(2)}
+        child = psutil.Process((pids - {process.pid}).pop())
+        killed.kill([psutil.Process(process.pid), child])
+        assert not child.is_running() or child.status() == psutil.STATUS_ZOMBIE
+
+
 def test_every_peer_pins_every_version() -> None:
     for subject in SUBJECTS:
         lines = (subject.folder / "requirements.txt").read_text("utf-8").splitlines()
@@ -54,9 +68,37 @@ def test_every_peer_pins_every_version() -> None:
 def test_every_peer_names_the_pages_that_its_settings_are_from() -> None:
     for subject in SUBJECTS:
         if subject.library:
-            program = ast.parse((subject.folder / "peer.py").read_text("utf-8"))
-            keys = {node.value for node in ast.walk(program) if isinstance(node, ast.Constant)}
+            keys = {node.value for node in ast.walk(source(subject)) if isinstance(node, ast.Constant)}
             assert "pages" in keys, subject.name
+
+
+def source(subject: Subject) -> ast.Module:
+    return ast.parse((subject.folder / "peer.py").read_text("utf-8"))
+
+
+def constants(name: str, kind: str) -> dict[str, Any]:
+    """The constants of a peer's program, whose libraries are not installed here, for a kind of jobs."""
+    known: dict[str, Any] = {"bench_kit": SimpleNamespace(KIND=kind, KEYS=100)}
+    for node in source(BY_NAME[name]).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]).strip("()").isupper():
+            exec(ast.unparse(node), known)  # noqa: S102 - our own program
+    return known
+
+
+def test_no_peer_is_set_up_for_jobs_that_it_is_not_given() -> None:
+    """One limited entrypoint makes all claims of PgQueuer slower, a lock that becomes free wakes nobody in
+    Procrastinate, and DBOS runs plain functions faster."""
+    assert {kind: constants("pgqueuer", kind)["KEYS"] for kind in ("noop", "long", "keyed", "chain")} == {
+        "noop": 0, "long": 0, "keyed": 100, "chain": 1
+    }  # fmt: skip
+    for peer in ("procrastinate", "dbos"):
+        assert constants(peer, "keyed")["POLL"] == constants(peer, "chain")["POLL"] == 0.01
+    workers = {kind: constants("absurd", kind) for kind in ("noop", "steps", "long_steps", "waiting")}
+    assert [(each["WORKERS"], each["TASKS"]) for each in workers.values()] == [
+        (8, 32), (16, 16), (16, 4), (16, 16)
+    ]  # fmt: skip
+    plain = {node.name for node in source(BY_NAME["dbos"]).body if isinstance(node, ast.FunctionDef)}
+    assert {"noop", "long", "one", "steps", "long_steps"} <= plain
 
 
 def test_the_wide_plan_leaves_no_peer_out() -> None:

@@ -14,9 +14,9 @@ from windlass.cluster.member import Member
 from windlass.core.slots import MAX_SLOTS
 from windlass.settings import Settings
 from windlass.store.sqlite import SQLiteStore
-from windlass.worker.processes.board import Board
 from windlass.worker.processes.channel import Channel
 from windlass.worker.processes.process import Process
+from windlass.worker.reports.board import Board
 
 DIES = """
 import os, socket, sys, time

@@ -26,9 +26,9 @@ from windlass.store.sqlite import SQLiteStore
 from windlass.worker.engine.assignment import Assignment
 from windlass.worker.processes import channel as channels
 from windlass.worker.processes import supervisor as module
-from windlass.worker.processes.board import Board
 from windlass.worker.processes.channel import Channel, Drain, Steer, Wake
 from windlass.worker.processes.process import Process
+from windlass.worker.reports.board import Board
 
 BREAKS = """
 @app.on_start

@@ -80,12 +80,25 @@ def test_a_job_tells_its_story(jobs: Windlass, ada: Client) -> None:
     assert ada.get(f"/admin/windlass/job/{2**70}/").status_code == 404
 
 
+def cells_of(shown: str, queue: str) -> list[str]:
+    """The cells of a queue's row, behind its name."""
+    row = re.search(rf"queue={queue}\">.*?</tr>", shown, re.DOTALL)
+    assert row
+    return re.findall("<td>(.*?)</td>", row[0])
+
+
 def test_queues_are_counted(jobs: Windlass, ada: Client) -> None:
     kit.give_up.enqueue()
     jobs.run_until_idle()
     shown = page(ada, "queue/")
     assert "/admin/windlass/job/?queue=default" in shown
-    assert "<td>1</td>" in shown
+    assert cells_of(shown, "default") == ["0", "0", "0", "0", "1", "", "0", ""]
+    kit.add.enqueue(1)
+    jobs.queue("default").pause()
+    cells = cells_of(page(ada, "queue/"), "default")
+    jobs.queue("default").resume()
+    assert (cells[:5], cells[6:]) == (["1", "0", "0", "0", "1"], ["0", "paused"])
+    assert re.fullmatch(r"\d+ (ms|s)", cells[5])
 
 
 class Backoffice(WindlassPages, AdminSite):

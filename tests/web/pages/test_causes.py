@@ -120,6 +120,21 @@ async def test_a_cause_on_the_page_of_a_queue_is_about_that_queue(
     assert len(searches) == 3
 
 
+@pytest.mark.parametrize("named", [{"queue": "slow"}, {"task": "load"}])
+async def test_the_page_of_a_queue_or_a_task_lists_its_jobs_and_acts_on_them(
+    app: Windlass, visitor: httpx.AsyncClient, named: dict[str, str]
+) -> None:
+    async with rigged(app) as rig:
+        await bury(rig, 2, "mail", "RuntimeError")
+        (wanted,) = await bury(rig, 1, "load", "RuntimeError", queue="slow")
+    page = Html((await visitor.get("/dead", params=named)).text)
+    assert {link for link in page.links() if re.fullmatch(r"/jobs/\d+", link)} == {f"/jobs/{wanted}"}
+    asked = [parse_qs(urlsplit(link).query) for link in page.links() if link.startswith("/bulk/new?")]
+    both = [{"verb": each["verb"][0], "where": read_search(each["q"][0])} for each in asked[:2]]
+    where = JobFilter(state=State.DEAD, **named)
+    assert both == [{"verb": "retry", "where": where}, {"verb": "delete", "where": where}]
+
+
 async def test_the_page_says_that_older_ones_were_not_counted(
     app: Windlass, visitor: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:

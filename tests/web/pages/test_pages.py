@@ -377,11 +377,21 @@ async def test_ticked_jobs_are_asked_about_before_they_go(
     assert none.headers["location"] == "/jobs?q=x&did=picked"
 
 
-async def test_only_those_that_changed_are_counted(filled: Filled, visitor: httpx.AsyncClient) -> None:
-    ids = [str(filled.jobs[state]) for state in (State.DEAD, State.READY, State.RUNNING)]
-    form = {"do": "retry", "back": "/dead?task=t"}
-    retried = await visitor.post("/jobs/act", data={**form, "id": [*ids, "99"]})
-    assert retried.headers["location"] == "/dead?task=t&did=retried&n=1"
+@pytest.mark.parametrize(
+    ("do", "did", "changes", "others"),
+    [
+        ("retry", "retried", State.DEAD, (State.READY, State.RUNNING)),
+        ("cancel", "cancelled", State.SCHEDULED, (State.SUCCEEDED, State.CANCELLED)),
+        ("delete", "deleted", State.SCHEDULED, ()),
+    ],
+)
+async def test_only_those_that_changed_are_counted(
+    filled: Filled, visitor: httpx.AsyncClient, do: str, did: str, changes: State, others: tuple[State, ...]
+) -> None:
+    ids = [str(filled.jobs[state]) for state in (changes, *others)]
+    form = {"do": do, "sure": "yes", "back": "/dead?task=t"}
+    done = await visitor.post("/jobs/act", data={**form, "id": [*ids, "99"]})
+    assert done.headers["location"] == f"/dead?task=t&did={did}&n=1"
     again = await visitor.post("/jobs/act", data={**form, "id": ids})
     assert again.headers["location"] == "/dead?task=t&did=none"
 

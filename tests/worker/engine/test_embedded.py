@@ -74,7 +74,7 @@ async def test_fault_32_one_that_takes_nothing_is_told_of(
     wired: Windlass, line: Line, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """[fault 32] Nobody can replace it: the log has the stacks, it is counted, and it is not ready."""
-    monkeypatch.setattr("windlass.worker.processes.deaf.WATCH_EVERY", 0.02)
+    monkeypatch.setattr("windlass.worker.engine.deaf.WATCH_EVERY", 0.02)
     set_quick(wired, deaf=0.6)
     mended = asyncio.Event()
 

@@ -17,7 +17,7 @@ from windlass.errors import ConfigurationError, StoreUnavailable
 from windlass.store.protocol import Store
 from windlass.store.records import WorkerInfo
 from windlass.worker.engine.given_id import GivenId
-from windlass.worker.processes.process_key import process_key
+from windlass.worker.engine.process_key import process_key
 
 ENDED = f"{process_key().rpartition('/')[0].rpartition('/')[0]}/{2**22 + 1}/1"
 """A process of this machine that does not run."""

@@ -14,7 +14,7 @@ from tests.worker.line import Line, until, until_it_is
 from tests.worker.shifts import on_shift
 from windlass import Retry, State, Windlass
 from windlass.tasks.task import SyncTask
-from windlass.worker.engine.run import Run, Why
+from windlass.worker.handlers.run import Run, Why
 from windlass.worker.handlers.runner import Runner
 from windlass.worker.handlers.threads import Threads
 

@@ -14,7 +14,7 @@ from tests.worker.line import Line
 from tests.worker.shifts import on_shift
 from windlass import Context, Retry, Windlass
 from windlass.errors import JobFailed
-from windlass.worker.engine.run import Why
+from windlass.worker.handlers.run import Why
 
 pytestmark = pytest.mark.usefixtures("often")
 

@@ -73,11 +73,13 @@ class Absurd(bench_kit.Peer):
 
     packages = ("absurd-sdk", "absurdctl", "psycopg", "uvloop")
     settings = {  # noqa: RUF012
-        "pages": "docs/sdks/python.md: Starting a Worker. It has none on tuning: these did best in trials",
+        "pages": "docs/sdks/python.md: Starting a Worker; docs/storage.md. None on tuning: these did best in "
+        "trials",
         "worker": "8 async workers in each process, 32 tasks each; for workflows 16 and 16, for those of 100 "
         "steps, of which few wait, 16 and 4. A worker has one connection and ends tasks one by one on it, so "
         "one alone would wait for every commit",
         "wake-up": f"a poll every {POLL:g} s, for short waits; the default is 0.25 s, and there is no NOTIFY",
+        "storage": "unpartitioned, the default: partitions are for weeks of history",
         "many": f"no call for many: spawns in one transaction, on a connection of ours; {CLIENTS} "
         "connections where clients are many",
         "dead worker": "claims last 120 s, the default; then any worker's next claim takes the task again",

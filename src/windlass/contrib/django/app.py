@@ -38,7 +38,7 @@ from windlass.tasks.task import TaskOptions
 BACKEND: Final = "DJANGO_WINDLASS_BACKEND"
 """The variable that tells a worker's processes which backend they serve."""
 ADDRESS: Final = "windlass.contrib.django.app:worker_app()"
-"""What `windlass worker` is given to load."""
+"""The address that `windlass worker` is given to load."""
 
 
 class DjangoApp(Windlass):

@@ -79,7 +79,8 @@ class WindlassBackend(BaseTaskBackend):
         return result
 
     def _in_transaction(self, app: Windlass, alias: str) -> bool:
-        """Whether there is a commit to wait for. A test's own never comes, and its jobs are its own."""
+        """Return whether there is a commit to wait for. A test's own never comes, and its jobs are its
+        own."""
         return app._test_mode is None and transaction.get_connection(alias).in_atomic_block
 
     def _send(self, result: Any, connection: Any = None) -> None:
@@ -135,7 +136,7 @@ class WindlassBackend(BaseTaskBackend):
     # -- checks -------------------------------------------------------------------------------------------
 
     def check(self, **kwargs: Any) -> Iterable[CheckMessage]:
-        """What is wrong with this entry of TASKS, for `manage.py check`."""
+        """Return the faults of this entry of TASKS, for `manage.py check`."""
         yield from super().check(**kwargs)
         try:
             place_of(self.options)

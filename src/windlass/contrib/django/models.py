@@ -21,7 +21,7 @@ class Nothing(models.Manager):
 
 
 class Named(models.Model):
-    """What these models share. `change` is for those who retry and cancel; nothing is added or deleted."""
+    """The base of these models. `change` is for those who retry and cancel; nothing is added or deleted."""
 
     objects: Nothing = Nothing()
 

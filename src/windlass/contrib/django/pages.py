@@ -68,7 +68,7 @@ class StorePages(admin.ModelAdmin):
             return self.show(request, self.page, {"filters": []})
 
     def answer(self, request: Any) -> Any:
-        """What the page answers."""
+        """Return the answer of the page."""
         raise NotImplementedError
 
     def show(self, request: Any, template: str, context: dict[str, Any]) -> Any:
@@ -126,7 +126,7 @@ class JobPages(StorePages):
         return self.viewed(request, lambda: self.answer_about(request, id))
 
     def answer_about(self, request: Any, id: int) -> Any:
-        """What the page of one job answers."""
+        """Return the answer of one job's page."""
         if request.method == "POST":
             # Pages of one state do not find the job any more, once something was done to it.
             back = request.get_full_path() if self.only is None else f"../?{request.GET.urlencode()}"

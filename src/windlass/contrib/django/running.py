@@ -1,4 +1,4 @@
-"""What stands around each run of a Django task in a worker: fresh database connections, the task's context,
+"""The frame of each run of a Django task in a worker: fresh database connections, the task's context,
 and Django's signals. How the run ends is Windlass's business: what the function raises goes on to it, and
 `task_finished` is sent where that is decided, once, with the state that the job ends in."""
 

@@ -28,7 +28,7 @@ class WindlassTask(Task):
 
 
 def job_name(task: Any) -> str:
-    """What Windlass calls the task: its path, brought under the rule for names."""
+    """Return the name of the task in Windlass: its path, brought under the rule for names."""
     return derive_name(task.func.__module__, task.func.__qualname__)
 
 

@@ -82,7 +82,7 @@ class WindlassDurability(BaseDurabilityCapability[AgentDepsT]):
 
     @property
     def in_durable_context(self) -> bool:
-        """Whether a job runs here, and no step of it: what runs in a step is kept by that one."""
+        """Return whether a job runs here, and no step of it: what runs in a step is kept by that one."""
         job = running_job()
         return job is not None and job._durable.inside is None
 
@@ -95,11 +95,11 @@ class WindlassDurability(BaseDurabilityCapability[AgentDepsT]):
         return f"{job.id}:{self.name}{number and f' {number}'}"
 
     def get_default_conversation_id(self, run_id: str) -> str | None:
-        """The same in every run of the job."""
+        """Return an id that is the same in every run of the job."""
         return conversation_id_from_run_id(run_id) if self.in_durable_context else None
 
     def get_durable_operation_backend(self) -> DurableOperationBackend[StepOptions]:
-        """What runs the operations of the agent."""
+        """Return the backend that runs the operations of the agent."""
         return Backend(self.name, self._step_options, self._paid, events=not self._emits_text)
 
     async def wrap_model_request(

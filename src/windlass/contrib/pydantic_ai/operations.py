@@ -53,7 +53,7 @@ class Backend(DurableOperationBackend[StepOptions]):
         self.options: Final = options
         self.paid: Final = paid
         self.events: Final = events
-        """Whether events of tools are operations; a handler that only looks for text has no use for them."""
+        """True if events of tools are operations; a handler that only looks for text has no use for them."""
 
     def bind(self, operation: DurableOperation[Any, Any, Any]) -> BoundDurableOperation[Any, Any, Any]:
         """The operation as the agent calls it."""
@@ -88,7 +88,7 @@ class Operation(BoundDurableOperation[Any, Any, Any]):
 
     @property
     def operation(self) -> DurableOperation[Any, Any, Any]:
-        """What Pydantic AI has declared."""
+        """Return the operation that Pydantic AI has declared."""
         return self._operation
 
     async def __call__(self, params: Any, *, config: Any = None) -> Any:
@@ -123,7 +123,7 @@ class Operation(BoundDurableOperation[Any, Any, Any]):
 
 
 async def recorded(body: Callable[[], Awaitable[object]]) -> Any:
-    """What every step of an agent runs. Rows of steps name it: whoever renames it strands jobs that wait."""
+    """Run the body of an agent's step. Rows of steps name it: whoever renames it strands jobs that wait."""
     return await body()
 
 
@@ -144,7 +144,7 @@ def short(name: str) -> str:
 
 
 def _subject(id: object, params: Any) -> str:
-    """What a step is about."""
+    """Return the subject of a step."""
     words: list[str | None]
     match id:
         case ModelRequestId():

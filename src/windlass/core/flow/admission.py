@@ -1,5 +1,5 @@
-"""Whether a queue takes another job: backpressure on its own depth [F4], and shedding when all is too much
-[F5].
+"""Decides whether a queue takes another job: backpressure on its own depth [F4], and shedding when all is too
+much [F5].
 
 Shedding is judged first. Both are off unless a queue's settings switch them on, and both are for new jobs
 only: what was accepted once is never turned away again."""
@@ -38,8 +38,8 @@ def pressure(depth: int, max_depth: int | None, before: Pressure) -> Pressure:
 
 
 def is_full(depth: int, max_depth: int | None, now: Pressure, priority: int) -> bool:
-    """Whether a new job is refused. `now` is the pressure as of this depth; urgent jobs find room until 120
-    %."""
+    """Return whether a new job is refused. `now` is the pressure as of this depth; urgent jobs find room
+    until 120 %."""
     if max_depth is None or now != "full":
         return False
     return priority != Priority.URGENT or depth >= max_depth * URGENT
@@ -55,7 +55,7 @@ def shed_level(
 
 
 def is_shed(level: float, priority: int) -> bool:
-    """Whether a new job of this priority is shed at this level [F5]."""
+    """Return whether a new job of this priority is shed at this level [F5]."""
     if level >= EMERGENCY:
         return priority > Priority.URGENT
     if level >= CRITICAL:

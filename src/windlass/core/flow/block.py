@@ -12,7 +12,7 @@ from windlass.core.flow.bucket import HELD_FOR
 
 
 class Block(msgspec.Struct):
-    """What a process holds of one bucket, and how fast it used tokens of late."""
+    """Tokens of one bucket that a process holds, and how fast it used tokens of late."""
 
     left: int = 0
     until: float = 0.0
@@ -33,7 +33,7 @@ class Block(msgspec.Struct):
         return True
 
     def rest(self) -> int:
-        """What is left of it, which is to be given back; it has nothing then."""
+        """Empty the block and return how many tokens were left, which are to be given back."""
         left, self.left = self.left, 0
         return left
 

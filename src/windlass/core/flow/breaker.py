@@ -21,7 +21,7 @@ BreakerState = Literal["closed", "open", "half-open"]
 
 
 class Breaker(msgspec.Struct, frozen=True):
-    """What a breaker has seen. A `threshold` of 0 switches it off."""
+    """The state of a breaker. A `threshold` of 0 switches it off."""
 
     threshold: int = 0
     pause: float = 30.0

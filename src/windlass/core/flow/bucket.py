@@ -66,7 +66,7 @@ class Bucket(msgspec.Struct, frozen=True):
     """No more of them before this, and no bookings: somebody by hand waits for more than `ceiling`, or went
     without while tokens were booked."""
     used: float = 0.0
-    """What was taken in this period, less what came back."""
+    """Tokens taken in this period, less those that came back."""
     used_until: float = 0.0
     """When this period ends."""
     cap: float | None = None
@@ -91,7 +91,7 @@ class Bucket(msgspec.Struct, frozen=True):
 
     @property
     def lowest(self) -> float:
-        """What it holds in its greatest debt."""
+        """The level of its greatest debt."""
         return -max(self.burst, self.rate * DEBT_FOR)
 
     def refilled(self, now: float) -> Bucket:
@@ -126,7 +126,7 @@ class Bucket(msgspec.Struct, frozen=True):
 
     @property
     def left(self) -> float:
-        """What it would grant but for a pause: its tokens, or what its cap leaves of them."""
+        """Tokens that it would grant but for a pause: its tokens, or what its cap leaves of them."""
         return self.tokens if self.cap is None else min(self.tokens, self.cap - self.used)
 
     def available(self, now: float) -> float:
@@ -259,8 +259,8 @@ class Bucket(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(ready, tokens=min(max(most, ready.tokens), ready.tokens - more))
 
     def _used_but(self, n: float, now: float, age: float) -> float:
-        """What was taken in this period without n tokens that were taken `age` seconds ago, which may have
-        been in another one."""
+        """Return what was taken in this period without n tokens that were taken `age` seconds ago, which may
+        have been in another one."""
         here = age <= 0 or period_end(self.per, self.zone, now - age) >= self.used_until
         return max(0.0, self.used - n) if here else self.used
 

@@ -35,7 +35,7 @@ FAIR: Final = "fair"
 
 
 class Gated(Protocol):
-    """What a job's options say about gates."""
+    """The options of a job that decide its gates."""
 
     @property
     def ordering_key(self) -> str | None: ...
@@ -94,24 +94,24 @@ def shut_gate(place: str) -> str:
 
 
 def is_slots(gate: str) -> bool:
-    """Whether a gate gives slots, of a concurrency key or a task."""
+    """Return whether a gate gives slots, of a concurrency key or a task."""
     return gate.startswith(("key:", "task:"))
 
 
 def is_own(gate: str) -> bool:
-    """Whether a gate comes from a key of the job, and not from its task."""
+    """Return whether a gate comes from a key of the job, and not from its task."""
     return gate.startswith(("order:", "key:"))
 
 
 def keeps(gate: str) -> bool:
-    """Whether a pass outlives the attempt, until the job has ended for good."""
+    """Return whether a pass outlives the attempt, until the job has ended for good."""
     return gate.startswith("order:")
 
 
 def waits_again(gate: str, *, is_first: bool, at_once: bool) -> bool:
-    """Whether a job of a run that did not end for good goes back to its waiting list, at its turn. Of an
-    ordering key the first that is left keeps the pass, and nobody comes before it [F6]; at other gates who is
-    offered `at_once` would take a second place beside those that run."""
+    """Return whether a job of a run that did not end for good goes back to its waiting list, at its turn. Of
+    an ordering key the first that is left keeps the pass, and nobody comes before it [F6]; at other gates who
+    is offered `at_once` would take a second place beside those that run."""
     return not is_first if keeps(gate) else at_once
 
 

@@ -34,7 +34,7 @@ SMOOTH: Final = 5.0
 
 
 class Window(msgspec.Struct, frozen=True, kw_only=True):
-    """What happened in a queue since the last look."""
+    """The events of a queue since the last look."""
 
     succeeded: int = 0
     failed: int = 0
@@ -46,7 +46,7 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Governor(msgspec.Struct, frozen=True, kw_only=True):
-    """What the governor of a queue knows; kept in the store as JSON."""
+    """The memory of a queue's governor; kept in the store as JSON."""
 
     rate: float
     """Jobs a second."""
@@ -55,7 +55,7 @@ class Governor(msgspec.Struct, frozen=True, kw_only=True):
     held: int = 0
     """Windows for which the rate is held yet."""
     why: str = "starts"
-    """What the last look decided, for people."""
+    """The last decision, for people."""
 
     @classmethod
     def first(cls, least: float, most: float) -> Governor:

@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 from windlass.core.durations import HUGE, seconds
 
 Rate: TypeAlias = float | str
-"""So many a second as a number, or a text such as "5000/h"."""
+"""A number per second, or a text such as "5000/h"."""
 
 _UNITS: Final = (("s", 1), ("m", 60), ("h", 3600), ("d", 86400))
 _WHOLE: Final = re.compile(r"(\d+(?:\.\d+)?)(?:\s*/\s*(\d.*|ms|s|m|h|d|w))?")

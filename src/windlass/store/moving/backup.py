@@ -31,7 +31,7 @@ _BUSY: Final = 10.0
 
 
 class Backup(msgspec.Struct, frozen=True):
-    """What was written."""
+    """The result of a backup."""
 
     file: str
     bytes: int

@@ -32,7 +32,7 @@ STEP: Final = 1000
 
 
 class Copied(msgspec.Struct, kw_only=True):
-    """What a copy did, or would do."""
+    """The result of a copy, or of a dry run."""
 
     jobs: int = 0
     """Added now."""
@@ -47,7 +47,7 @@ class Copied(msgspec.Struct, kw_only=True):
     settings: int = 0
     """Queues, tasks, budgets and schedules that the target did not have."""
     kept: list[str] = msgspec.field(default_factory=list)
-    """Those that it has already, otherwise; they stay as they are there."""
+    """Settings that the target has already, otherwise; they stay as they are there."""
 
 
 class Copy:
@@ -137,7 +137,7 @@ class Copy:
     # -- settings ---------------------------------------------------------------------------------------
 
     async def _settings(self) -> None:
-        """What the target does not know yet; what somebody has set there stays."""
+        """Copy settings that the target does not know yet; what somebody has set there stays."""
         source, target = self._source, self._target
         await self._set("queue", await source.queues(), await target.queues(), target.set_queue)
         await self._set("task", await source.tasks(), await target.tasks(), target.set_task)

@@ -50,7 +50,7 @@ def published_queue(connection: Any, schema: str, task: str) -> str | None:
 
 
 async def apublished_queue(connection: Any, schema: str, task: str) -> str | None:
-    """The same on an asynchronous connection, on this loop."""
+    """Return the published queue of a task, on an asynchronous connection and this loop."""
     found: str | None = (await _arun(connection, published_call(schema, task)))[0]
     return found
 
@@ -61,7 +61,7 @@ def signal(connection: Any, schema: str, job: int, name: str, value: str, once: 
 
 
 async def asignal(connection: Any, schema: str, job: int, name: str, value: str, once: Once | None) -> str:
-    """The same on an asynchronous connection, on this loop."""
+    """Send a signal on an asynchronous connection, on this loop."""
     return str((await _arun(connection, signal_call(schema, job, name, value, once, own=False)))[0])
 
 

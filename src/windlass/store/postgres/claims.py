@@ -43,7 +43,7 @@ FEW: Final = 2
 """Up to so many lanes are called without asking first which of them have something: asking costs as much."""
 
 MANY: Final = 32
-"""Of more queues than this only the restless are asked about."""
+"""Queues up to which all are asked about; of more, only the restless."""
 
 MOVED_EVERY: Final = 0.8 * POLL_LISTENING
 """Seconds after which the quiet lanes of many queues are looked at, in case a wake-up was lost: with each
@@ -146,9 +146,9 @@ class Claims:
         return claims
 
     def _is_settled(self, queues: Collection[str], abilities: Set[str]) -> bool:
-        """Whether the last claim took a lone job and left nothing behind in these queues: their lanes are
-        marked as idle, and nobody has called since. So there is no need to look again before the next wait
-        [rule 10]. True but once: a caller that has waited looks."""
+        """Return whether the last claim took a lone job and left nothing behind in these queues: their lanes
+        are marked as idle, and nobody has called since. So there is no need to look again before the next
+        wait [rule 10]. True but once: a caller that has waited looks."""
         (settled, able), self._settled = self._settled, (frozenset(), core.NONE)
         if not settled or able != abilities:
             return False
@@ -157,8 +157,8 @@ class Claims:
     def _is_drained(
         self, claims: Sequence[Claim], room: Mapping[str, int], limit: int, abilities: Set[str]
     ) -> bool:
-        """Whether a sweep has asked all lanes of these queues and left each of them marked as idle. Those
-        that fair jobs wait behind may be filled any moment. Of many queues that is not asked."""
+        """Return whether a sweep has asked all lanes of these queues and left each of them marked as idle.
+        Those that fair jobs wait behind may be filled any moment. Of many queues that is not asked."""
         full = sum(len(claim.jobs) for claim in claims) >= limit or any(left < 1 for left in room.values())
         if full or claims[-1].jobs[0].deaths or len(room) > MANY:
             return False  # it has ended before the last lane
@@ -279,7 +279,7 @@ class Claims:
             self._listener.hear(queue)
 
     def _full(self, queues: Collection[str]) -> set[str]:
-        """Those of these queues that had as many running as they may when they were last asked [F3]."""
+        """Return the queues that had as many running as they may when they were last asked [F3]."""
         return {lane.head.queue for lane in self._known.live_in(queues) if lane.full}
 
     async def _refresh_stale(self, room: Mapping[str, int]) -> bool:

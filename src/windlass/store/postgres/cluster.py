@@ -17,7 +17,7 @@ _serving = msgspec.json.Decoder(dict[str, int]).decode
 
 
 class Cluster:
-    """What the coordinator says to the store, and what hosts hear from it."""
+    """Calls of the coordinator to the store, and what hosts hear from it."""
 
     def __init__(self, database: Database) -> None:
         self._db = database

@@ -28,7 +28,7 @@ logger: Final = logging.getLogger("windlass.store")
 
 
 class Deferred:
-    """What a coordinator does about once a second."""
+    """The duties of a coordinator about once a second."""
 
     def __init__(self, database: Database, limits: Limits, parents: Parents) -> None:
         self._db = database

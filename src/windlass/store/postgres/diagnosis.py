@@ -1,4 +1,4 @@
-"""What `windlass doctor` finds out about a PostgreSQL store. Nothing here writes.
+"""The checks of `windlass doctor` on a PostgreSQL store. Nothing here writes.
 
 Each check gives one finding, or one for each thing that is wrong. What this role may not see is a finding,
 too: a check that was not made is no good report."""

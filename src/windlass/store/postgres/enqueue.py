@@ -141,7 +141,7 @@ _BY_QUEUE: Final = (
 
 
 def is_plain(job: NewJob) -> bool:
-    """Whether a job takes the short way: no delay, no key that must be looked up, after nobody."""
+    """Return whether a job takes the short way: no delay, no key that must be looked up, after nobody."""
     options = job.options
     return (
         job.delay is None

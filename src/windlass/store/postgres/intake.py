@@ -201,8 +201,8 @@ class Intake:
 
 
 def _may_wait(job: NewJob) -> bool:
-    """Whether the store may have to wait for others before it can answer: for one who holds a key of this
-    job, or lets jobs through its gate."""
+    """Return whether the store may have to wait for others before it can answer: for one who holds a key of
+    this job, or lets jobs through its gate."""
     options = job.options
     return (
         job.idempotency_key is not None

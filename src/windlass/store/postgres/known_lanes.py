@@ -1,5 +1,5 @@
-"""What a process remembers of lanes between two claims on PostgreSQL, and which queues it must ask about
-again. Nothing here talks to the server.
+"""The memory of lanes that a process keeps between two claims on PostgreSQL, and which queues it must ask
+about again. Nothing here talks to the server.
 
 A lane is *live* while there may be something to claim; only live lanes are called. It is *quiet* once it was
 seen empty with its idle mark set: whoever enqueues the next job will call [rule 10]. So of many queues only
@@ -46,7 +46,7 @@ class Lane(msgspec.Struct):
 
     @property
     def live(self) -> bool:
-        """Whether it may hold something."""
+        """Return whether it may hold something."""
         return self.waiting or not self.idle
 
 
@@ -76,11 +76,11 @@ class Wakeups:
         self.unseen -= _both(self.unseen, queues)
 
     def any_unseen(self, queues: Collection[str]) -> bool:
-        """Whether one of these was heard of since, or was never looked at."""
+        """Return whether one of these was heard of since, or was never looked at."""
         return bool(_both(self.unseen, queues)) or not self.known.issuperset(queues)
 
     def claimed(self, queues: Collection[str]) -> set[str]:
-        """Those of these that were heard of since the last claim there; this is the next."""
+        """Return the queues that were heard of since the last claim there; this is the next."""
         heard = _both(self.unclaimed, queues)
         self.unclaimed -= heard
         return heard
@@ -104,11 +104,11 @@ class KnownLanes:
     # -- which queues to ask about ------------------------------------------------------------------------
 
     def stale(self, queues: Collection[str], oldest: float) -> bool:
-        """Whether one of these was not asked for since this time."""
+        """Return whether one of these was not asked for since this time."""
         return any(self._looks.get(queue, -math.inf) <= oldest for queue in queues)
 
     def unknown(self, queues: Collection[str]) -> list[str]:
-        """Those of these that were never asked for, or are to be ranked anew."""
+        """Return the queues that were never asked for, or are to be ranked anew."""
         return [] if self._looks.keys() >= set(queues) else [q for q in queues if q not in self._looks]
 
     def restless(self) -> set[str]:
@@ -202,7 +202,7 @@ class KnownLanes:
         return [lane for lane in self._live.values() if can_run(lane.needs, abilities)]
 
     def live_in(self, queues: Collection[str]) -> Iterator[Lane]:
-        """The same in these queues, in no order."""
+        """Return the live lanes of these queues, in no order."""
         return (lane for lane in self._live.values() if lane.head.queue in queues)
 
     def wake(self, queues: Iterable[str]) -> None:
@@ -232,5 +232,5 @@ class KnownLanes:
 
 
 def _both(few: set[str], many: Collection[str]) -> set[str]:
-    """What is in both, by a walk over the first."""
+    """Return what is in both, by a walk over the first."""
     return {each for each in few if each in many}

@@ -84,12 +84,12 @@ class Source:
 
     @property
     def hungry(self) -> bool:
-        """Whether more must be fetched before the walk can go on."""
+        """Return whether more must be fetched before the walk can go on."""
         return self.more and not self.rows
 
     @property
     def ended(self) -> bool:
-        """Whether the walk has passed all of it."""
+        """Return whether the walk has passed all of it."""
         return not self.more and self.last in (None, self.before)
 
     def feed(self, rows: Sequence[Looked], more: bool) -> None:
@@ -279,7 +279,7 @@ class Walk:
     async def _judge(
         self, connection: Any, passed: Sequence[tuple[Source, Looked]]
     ) -> dict[tuple[Name, Place], Any]:
-        """Those that are jobs the filter finds, as the job view shows them."""
+        """Return the jobs that the filter finds, as the job view shows them."""
         state = self._where.state
         lanes: list[int] = []
         seqs: list[int] = []

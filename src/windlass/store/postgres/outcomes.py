@@ -204,7 +204,7 @@ async def write(  # noqa: PLR0913 - what is flushed, and what is asked for with 
 
 
 def _asked(room: Room) -> tuple[list[Any], ...]:
-    """What a worker has room for, as arguments of finish_and_claim."""
+    """Return a worker's room as arguments of finish_and_claim."""
     runs = [room.runs.get(queue, 0) for queue in room.queues]
     return list(room.queues), list(room.queues.values()), list(room.tokens), runs
 
@@ -222,8 +222,8 @@ def _finish_sql(schema: str, *, handing: bool) -> str:
 
 
 def _has_satellites(job: ClaimedJob, checkpointed: set[int]) -> bool:
-    """Whether anything besides the logs may know this job: a unique key, a parent, a checkpoint, a gate, an
-    earlier attempt."""
+    """Return whether anything besides the logs may know this job: a unique key, a parent, a checkpoint, a
+    gate, an earlier attempt."""
     options = job.options
     return (
         (options is not DEFAULT_OPTIONS and (options.unique_key is not None or options.part is not None))

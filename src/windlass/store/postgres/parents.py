@@ -170,7 +170,7 @@ class Parents:
                     return
 
     async def _admit(self, jobs: Sequence[ClaimedJob]) -> None:
-        """What jobs had to pass, parts that were offered for them have to pass, too."""
+        """Take parts that were just offered through the gates that their jobs have to pass."""
         carried = [job for job in jobs if is_carried(job.id, job.lane, job.seq)]
         if carried:
             gates = [

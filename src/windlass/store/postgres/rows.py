@@ -53,7 +53,7 @@ def record_of(kind: type[R], row: Any, **others: Any) -> R:
 
 
 def known_steps(text: str, jobs: Iterable[int]) -> dict[int, KnownSteps]:
-    """What a claim says of the steps of these jobs: see windlass.steps_of. Nothing where one of them is
+    """Return the steps of these jobs that a claim brings: see windlass.steps_of. Nothing where one of them is
     nested too deeply to be read: a claim must not fail for it, and the run that needs it asks for it
     [fault 17]."""
     found: dict[int, list[Step]] = {job: [] for job in jobs}

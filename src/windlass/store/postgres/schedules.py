@@ -20,7 +20,7 @@ _decode = msgspec.json.Decoder(NewSchedule).decode
 
 
 class Schedules:
-    """What runs by the clock."""
+    """Schedules, which run by the clock."""
 
     def __init__(self, database: Database) -> None:
         self._db = database

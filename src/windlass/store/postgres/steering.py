@@ -31,7 +31,7 @@ Verb: TypeAlias = Literal["cancel", "delete", "retry"]
 
 
 class Steering:
-    """What operators do to jobs, queues and tasks."""
+    """The acts of operators on jobs, queues and tasks."""
 
     def __init__(self, database: Database, limits: Limits) -> None:
         self._db = database
@@ -128,10 +128,10 @@ class _Together:
         self._left: dict[int, None] = {}
         self._answers: dict[int, str] = {}
         self.requested: frozenset[int] = frozenset()
-        """Those that ran when their cancel was requested."""
+        """Jobs that ran when their cancel was requested."""
 
     async def steer(self, verb: Verb, jobs: Iterable[int]) -> dict[int, str]:
-        """What became of those jobs that need no look of their own."""
+        """Act on the jobs that need no look of their own, and return the answers."""
         self._left = dict.fromkeys(jobs)
         match verb:
             case "retry":

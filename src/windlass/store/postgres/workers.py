@@ -92,8 +92,8 @@ class Workers:
 
 
 def _vitals_of(text: str | None) -> Vitals | None:
-    """What a worker said of itself; None where it cannot be read. Rescues list workers, too: they must not
-    fail for what only pages show."""
+    """Return the vitals that a worker reported; None where it cannot be read. Rescues list workers, too: they
+    must not fail for what only pages show."""
     try:
         return None if text is None else _vitals(text)
     except READ_ERRORS:

@@ -1,4 +1,4 @@
-"""What a store promises. Three stores keep these promises and one conformance suite checks them all.
+"""The promises of a store. Three stores keep these promises and one conformance suite checks them all.
 
 The operations are few, coarse and shaped for batches. Each is atomic: it happens as a whole or, when it
 raises, not at all. Each may be called again after its answer was lost; where that would matter, the contract

@@ -1,5 +1,5 @@
-"""What a store promises to jobs that go on where they stopped [W1], that wait for signals [W2], that tell how
-they go [W3], and that are in groups [W4]."""
+"""The promises of a store to jobs that go on where they stopped [W1], that wait for signals [W2], that tell
+how they go [W3], and that are in groups [W4]."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Durable(Protocol):
     async def wait_for_signal(
         self, worker: int, job: records.ClaimedJob, wait: records.Wait
     ) -> records.Awaited:
-        """What a handler waits for: the oldest signal of that name, which no other wait gets; or a timeout,
+        """Return the end of a wait: the oldest signal of that name, which no other wait gets; or a timeout,
         once its time is over, counted from when it was first asked. Either is a step from then on, and what
         a later call answers. Else the seconds that are left: where the run ends as SNOOZE now, the job waits,
         and is offered when the signal comes, or the time is over. Raises WorkerLost or ClaimLost [C5]. May be
@@ -56,8 +56,8 @@ class Durable(Protocol):
         job: int | None = None,
         signal: str | None = None,
     ) -> list[records.WaitRecord]:
-        """What jobs wait for now, the newest first, or those behind the place `before`; of one job, or for
-        one signal."""
+        """Return what jobs wait for now, the newest first, or those behind the place `before`; of one job, or
+        for one signal."""
 
     async def emit(self, worker: int, emits: Sequence[records.Emits]) -> list[int | None]:
         """Append events to the streams of jobs, for each job once, and answer with the position of the last
@@ -69,10 +69,10 @@ class Durable(Protocol):
         are removed, in pieces. Those who wait in `wait_stream` for these jobs are woken [W3]."""
 
     async def wait_stream(self, job: int, after: int, timeout: float) -> records.StreamPage:
-        """What a job emitted after this position, in order and bounded. Waits until there is something, or
-        the job has ended or is not there, at most so many seconds. With a timeout of 0 the state is always
-        there; of a job that is gone nothing is given then. All that a job emitted is there before it ends,
-        and stays for as long as the store shows the job [W3]."""
+        """Return what a job emitted after this position, in order and bounded. Waits until there is
+        something, or the job has ended or is not there, at most so many seconds. With a timeout of 0 the
+        state is always there; of a job that is gone nothing is given then. All that a job emitted is there
+        before it ends, and stays for as long as the store shows the job [W3]."""
 
 
 class Groups(Protocol):

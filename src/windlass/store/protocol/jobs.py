@@ -1,4 +1,4 @@
-"""What a store promises about the way of a job: from its enqueue through claims to its outcome, the workers
+"""The promises of a store about the way of a job: from its enqueue through claims to its outcome, the workers
 that run it, and the parts that it may be split into."""
 
 from __future__ import annotations
@@ -106,8 +106,8 @@ class Claims(Protocol):
         the worker finishes, as RELEASED, what it finds here and does not know."""
 
     async def fences(self, worker: int, since: int = 0) -> set[records.Fence]:
-        """The same by their fences alone, of claims from number `since` on: for a worker that compares every
-        few seconds what it runs with what it holds [S4]. It reads no job and waits for no lock."""
+        """Return the fences of the worker's claims alone, from number `since` on: for a worker that compares
+        every few seconds what it runs with what it holds [S4]. It reads no job and waits for no lock."""
 
     async def wait(self, queues: Sequence[str], timeout: float, abilities: Set[str] = NONE) -> bool:
         """Wait until one of these queues may have work for a worker with these abilities, at most `timeout`

@@ -1,4 +1,4 @@
-"""What a store promises about everything around jobs: limits and budgets, schedules, what operators do and
+"""The promises of a store about everything around jobs: limits and budgets, schedules, what operators do and
 see, what hosts agree on, measures and retention."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Steering(Protocol):
-    """What operators do: to jobs [O5] [O6], and to the settings of queues [K1] and tasks [P6]."""
+    """The acts of operators: on jobs [O5] [O6], and to the settings of queues [K1] and tasks [P6]."""
 
     async def cancel(self, jobs: Sequence[int]) -> dict[int, records.CancelAnswer]:
         """Cancel jobs [O5]. A waiting one is `cancelled` now. For a running one cancel is `requested`: the
@@ -208,7 +208,7 @@ class Budgets(Protocol):
 
 
 class Schedules(Protocol):
-    """What runs by the clock [K4]."""
+    """Schedules, which run by the clock [K4]."""
 
     async def schedules(self) -> list[records.ScheduleRecord]:
         """Every schedule, by name."""
@@ -324,11 +324,12 @@ class Measures(Protocol):
     async def history(
         self, span: int, since: float, until: float, of: Subject, name: str = ""
     ) -> list[Gauges]:
-        """What gauges showed: the rows of a span (MINUTE or HOUR) of a worker by its label, of a host by its
-        name, of all workers, or of the store, by time. Minutes are kept for a day, hours for a month."""
+        """Return what gauges showed: the rows of a span (MINUTE or HOUR) of a worker by its label, of a host
+        by its name, of all workers, or of the store, by time. Minutes are kept for a day, hours for a
+        month."""
 
     async def totals(self) -> list[Sample]:
-        """What was counted since the store was made, of every queue and task (and their "" for all)."""
+        """Return the counts since the store was made, of every queue and task (and their "" for all)."""
 
     async def ended(self) -> list[Sample]:
         """How many jobs have ended since the store was made, of each task in each queue, as `succeeded`,
@@ -363,19 +364,20 @@ class Measures(Protocol):
         since: float | None = None,
         limit: int = 10_000,
     ) -> records.Causes:
-        """What jobs died of: the newest `limit` dead jobs (of a queue), by task and type of their last
-        failure; with `task` or `since`, those among them of this task, that died at this time or later."""
+        """Return the causes of death: the newest `limit` dead jobs (of a queue), by task and type of their
+        last failure; with `task` or `since`, those among them of this task, that died at this time or
+        later."""
 
     async def health(self) -> records.Health:
         """How the store is doing. Cheap: it reads statistics, and counts nothing."""
 
     async def diagnose(self) -> list[records.Finding]:
-        """What an operator should know about this store, each with what to do: schema, clock, wake-ups,
-        pooler, versions. Changes nothing."""
+        """Return what an operator should know about this store, each with what to do: schema, clock,
+        wake-ups, pooler, versions. Changes nothing."""
 
 
 class Retention(Protocol):
-    """What is old goes, and nothing unfinished ever does [K6]."""
+    """Retention: what is old goes, and nothing unfinished ever does [K6]."""
 
     async def rotate(self, *, force: bool = False) -> records.Rotation:
         """Turn the logs when due (`force`: now): finished jobs past their retention go, nothing unfinished

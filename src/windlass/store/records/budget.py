@@ -14,7 +14,7 @@ from windlass.store.fields import NewBudget
 
 
 class Need(msgspec.Struct, frozen=True):
-    """What each run of a task needs of a budget [F1]."""
+    """The tokens of a budget that each run of a task needs [F1]."""
 
     budget: str
     n: int = 1
@@ -40,7 +40,7 @@ class BudgetRecord(NewBudget, frozen=True, kw_only=True):
     failures: int = 0
     """Failed runs in a row."""
     used: float = 0.0
-    """What its bucket for all has granted in this period, less what came back."""
+    """Tokens that its bucket for all has granted in this period, less those that came back."""
     used_until: float | None = None
     """When this period ends."""
     waiting: int = 0
@@ -48,7 +48,7 @@ class BudgetRecord(NewBudget, frozen=True, kw_only=True):
 
 
 class Usage(msgspec.Struct, frozen=True):
-    """What one key has used of a budget in this period."""
+    """The tokens of a budget that one key has used in this period."""
 
     key: str
     used: float
@@ -57,14 +57,14 @@ class Usage(msgspec.Struct, frozen=True):
 
 
 class Taken(msgspec.Struct, frozen=True):
-    """Whether tokens were granted; if not, in how many seconds it makes sense to ask again."""
+    """The answer to a take: granted or not; if not, in how many seconds it makes sense to ask again."""
 
     granted: bool
     wait: float = 0.0
 
 
 class Lease(msgspec.Struct, frozen=True):
-    """What several callers of one process were granted."""
+    """The tokens that several callers of one process were granted."""
 
     served: list[bool]
     """For each of them, in their order."""

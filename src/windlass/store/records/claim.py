@@ -1,4 +1,4 @@
-"""What a worker is given and what it writes back: claims, their jobs, and how each attempt ended."""
+"""Records that a worker is given and writes back: claims, their jobs, and how each attempt ended."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ class ClaimedJob(msgspec.Struct, frozen=True, gc=False):
     """Jobs of one claim with the same number are a run of a key, in the order in which it lists them:
     see `Room`. 0: this one is on its own."""
     known_steps: KnownSteps | None = None
-    """What it has behind it [W1]. None: the claim does not say."""
+    """Its steps so far [W1]. None: the claim does not say."""
     starts_at: float = 0.0
     """When its tokens are there, by the monotonic clock of this machine: it starts no sooner [F1]."""
 
     @property
     def fence(self) -> Fence:
-        """What proves that a write is about this attempt and no other: its lane, claim and position [C5]."""
+        """The proof that a write is about this attempt and no other: its lane, claim and position [C5]."""
         return (self.lane, self.claim, self.seq)
 
 
@@ -94,7 +94,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Room(msgspec.Struct, frozen=True):
-    """What a worker could start as soon as a flush is written, and so may be handed over with its answer."""
+    """Room of a worker for jobs that may be handed over with the answer to a flush."""
 
     queues: Mapping[str, int]
     """How many jobs of each queue."""
@@ -112,7 +112,7 @@ class Finished(msgspec.Struct, frozen=True):
     repeated: int = 0
     refused: tuple[int, ...] = ()
     claims: tuple[Claim, ...] = ()
-    """What the worker was handed over in the same transaction: see `Room`."""
+    """Claims handed over in the same transaction: see `Room`."""
 
 
 STEERED: Final = "@"
@@ -121,23 +121,23 @@ a job that this one holds should be cancelled."""
 
 
 class WakeUp(msgspec.Struct, frozen=True):
-    """What the one process of a host that listens passes on to the others."""
+    """A wake-up, as the listening process of a host passes it on to the others."""
 
     topics: tuple[str, ...] = ()
     """Queues that may have work, what is for hosts, and whatever else a store's waits listen for."""
     hears: bool = True
-    """Whether wake-ups arrive at all, so that polls only stand behind them."""
+    """True if wake-ups arrive at all, so that polls only stand behind them."""
     missed: bool = False
-    """Whether there may have been some that nobody heard: look now."""
+    """True if there may have been some that nobody heard: look now."""
 
 
 class Polling(msgspec.Struct, frozen=True):
-    """What an idle worker process costs the store [K12]."""
+    """The cost of an idle worker process for the store [K12]."""
 
     every: float
     """Seconds between two looks for work, at most."""
     wakes: bool
-    """Whether wake-ups arrive, so that polls only stand behind them."""
+    """True if wake-ups arrive, so that polls only stand behind them."""
     statements: float
     """How many statements a second that makes, about."""
     took: float

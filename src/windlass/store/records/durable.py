@@ -1,4 +1,4 @@
-"""What a job waits for [W2], and what it emitted [W3]."""
+"""The waits of a job [W2], and its stream [W3]."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from windlass.store.records.step import Step
 
 
 class Wait(msgspec.Struct, frozen=True, kw_only=True):
-    """What a handler waits for, as it asks [W2]."""
+    """A wait, as a handler asks for it [W2]."""
 
     name: str
     """The step that the wait is."""
@@ -26,7 +26,7 @@ class Awaited(msgspec.Struct, frozen=True):
     """How a wait stands."""
 
     step: Step | None = None
-    """What it has become: the value, or a timeout. None: it goes on."""
+    """The end of the wait: the value, or a timeout. None: it goes on."""
     left: float | None = None
     """The seconds that are left of it by the store's clock; None: it waits for ever, or it is over."""
 
@@ -49,7 +49,7 @@ class WaitRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Once(msgspec.Struct, frozen=True):
-    """What may send a signal once."""
+    """The right to send a signal once."""
 
     token: str
     lasts: float | None = None
@@ -58,7 +58,7 @@ class Once(msgspec.Struct, frozen=True):
 
 
 class Emits(msgspec.Struct, frozen=True, kw_only=True):
-    """What one run emitted since its last write, on its way to the store."""
+    """The events that one run emitted since its last write, on their way to the store."""
 
     job: ClaimedJob
     after: int | None
@@ -98,4 +98,4 @@ class StreamPage(msgspec.Struct, frozen=True):
     state: State | None
     """None: there is no such job, or there are batches and nobody asked."""
     full: bool = False
-    """Whether there may be more at once."""
+    """True if there may be more at once."""

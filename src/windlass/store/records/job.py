@@ -31,7 +31,7 @@ class GroupResults(msgspec.Struct, frozen=True):
 
 
 class Options(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
-    """What a job carries besides its payload; stored as JSON, and not at all where all is default. What is an
+    """The options of a job; stored as JSON, and not at all where all is default. What is an
     option of a job is explained in `JobOptions`."""
 
     max_attempts: int = 5
@@ -107,7 +107,7 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class JobChange(msgspec.Struct, frozen=True, kw_only=True):
-    """What to change of a waiting job [E8]; what is None stays. The caller has validated it."""
+    """A change of a waiting job [E8]; what is None stays. The caller has validated it."""
 
     queue: str | None = None
     priority: int | None = None
@@ -115,7 +115,7 @@ class JobChange(msgspec.Struct, frozen=True, kw_only=True):
     run_at: float | None = None
     payload: str | None = None
     options: Mapping[str, Any] = {}
-    """What to put in the place of some of `Options`, by name; None takes one away."""
+    """New values of some of `Options`, by name; None takes one away."""
 
 
 _PLAIN: Final = NewJob(task="", payload="")
@@ -125,11 +125,11 @@ JOB_OPTIONS: Final[Mapping[str, Field]] = {
 }
 """The entries of `JobOptions`, with the defaults that jobs have."""
 CARRIED: Final = tuple(each for each in JOB_OPTIONS.values() if each.kept in Options.__struct_fields__)
-"""Those that a job carries to its end; the others are columns, or say only how it is enqueued."""
+"""Options that a job carries to its end; the others are columns, or say only how it is enqueued."""
 
 
 class Receipt(msgspec.Struct, frozen=True, gc=False):
-    """What became of one enqueued job: its id, or the id of the twin that stands for it; 0 where it was
+    """The receipt of one enqueued job: its id, or the id of the twin that stands for it; 0 where it was
     parked, or where it is enqueued when the transaction of another database has committed."""
 
     id: int
@@ -173,7 +173,7 @@ class Progress(msgspec.Struct, frozen=True):
 
 
 class KeptResult(msgspec.Struct, frozen=True):
-    """What a job has left for those that come after it [W4]."""
+    """The result that a job has left for those that come after it [W4]."""
 
     task: str
     state: State
@@ -204,7 +204,7 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     errors: tuple[Failure, ...] = ()
     result: str | None = None
     checkpoint: Checkpoint | None = None
-    """What its next attempt starts from; None once it has ended."""
+    """The start of its next attempt; None once it has ended."""
     progress: Progress | None = None
     """How far it is; once it has ended, how far it was [P6]."""
 

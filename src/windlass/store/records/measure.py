@@ -1,4 +1,4 @@
-"""What goes into and comes out of a store about measures: rollups [M1], timeline events [M2], what workers
+"""Records of measures: rollups [M1], timeline events [M2], what workers
 say of themselves [M3], and how the store itself is doing."""
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ EventKind = Literal[
     "split", "started", "stopped", "lost", "rescued", "leads", "fired", "breaker", "governor", "blocked",
     "operator",
 ]  # fmt: skip
-"""Of runs: how one ended (succeeded only where every run is to be told of). Of the cluster: a worker started,
-stopped or was lost, jobs were rescued, a host leads, a schedule fired, a breaker or governor acted, a segment
-cannot be reclaimed. `operator`: somebody did something by hand."""
+"""Kinds of events. Of runs: how one ended (succeeded only where every run is to be told of). Of the cluster:
+a worker started, stopped or was lost, jobs were rescued, a host leads, a schedule fired, a breaker or
+governor acted, a segment cannot be reclaimed. `operator`: somebody did something by hand."""
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -57,7 +57,7 @@ class Vitals(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How a worker process is doing, in its own words [M3]."""
 
     cpu: float = 0.0
-    """Of one core, over the last seconds: 1 is all of it."""
+    """The share of one core over the last seconds; 1 is all of it."""
     memory: int = 0
     """Bytes in use."""
     running: int = 0
@@ -65,7 +65,7 @@ class Vitals(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     slots: int = 0
     """Slots it has, over all of its queues."""
     jobs: tuple[Busy, ...] = ()
-    """What it runs: those that have run longest, at most 20."""
+    """The jobs that have run longest, at most 20."""
     lag: float = 0.0
     """Seconds by which its event loop was late, at most, in the last seconds."""
     newest: float | None = None
@@ -73,17 +73,17 @@ class Vitals(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What one process reports, every two seconds or so."""
+    """The report of one process, every two seconds or so."""
 
     samples: Sequence[Sample] = ()
     gauges: Sequence[Gauges] = ()
-    """Of minutes that are over."""
+    """Gauges of minutes that are over."""
     events: Sequence[Event] = ()
     vitals: Vitals | None = None
 
 
 class Rolled(msgspec.Struct, frozen=True):
-    """What one step of the rollup did."""
+    """The result of one step of the rollup."""
 
     folded: int = 0
     """Reports."""
@@ -95,7 +95,7 @@ class Rolled(msgspec.Struct, frozen=True):
 
 
 class Counted(msgspec.Struct, frozen=True):
-    """What one step of counting ends did [M7]."""
+    """The result of one step of counting ends [M7]."""
 
     claims: int = 0
     """Claims that were looked at for the first time."""
@@ -110,7 +110,7 @@ class Miscount(msgspec.Struct, frozen=True):
     kind: str
     counted: int
     found: int
-    """What the store holds."""
+    """The number that the store holds."""
 
 
 class TaskDepth(msgspec.Struct, frozen=True, kw_only=True):
@@ -173,7 +173,7 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds for which the oldest open transaction has held lanes or rows that others want, from 5 on; the
     doctor names it."""
     blocked: str | None = None
-    """What keeps a segment from being reclaimed, in words."""
+    """The reason why a segment is not reclaimed, in words."""
     blocked_since: float | None = None
     coordinator_until: float | None = None
     """When the coordinator's term runs out; None where nobody ever led."""
@@ -191,11 +191,11 @@ class Cause(msgspec.Struct, frozen=True, kw_only=True):
     last_at: float
     """When the last of them died."""
     message: str
-    """What that one's last failure said, or the reason it died of."""
+    """The message of that one's last failure, or the reason it died of."""
 
 
 class Causes(msgspec.Struct, frozen=True):
-    """What jobs died of, the largest group first."""
+    """Groups of dead jobs by cause, the largest group first."""
 
     groups: list[Cause]
     looked: int = 0

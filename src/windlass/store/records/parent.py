@@ -19,7 +19,7 @@ class PartOf(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     total: int
     """How many parts the parent has."""
     span: str = "null"
-    """What the part covers, as JSON; its meaning is the splitter's."""
+    """The span that the part covers, as JSON; its meaning is the splitter's."""
     size: int = 0
     """How much that is, in the splitter's unit."""
     created_at: float = 0.0
@@ -43,7 +43,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     tolerated: int = 0
     """How many parts may fail while the parent still ends well [P9]."""
     finalizer: bool = False
-    """Whether a last job runs once all parts have ended."""
+    """True if a last job runs once all parts have ended."""
 
 
 class ParentRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,14 +84,15 @@ class PartRecord(msgspec.Struct, frozen=True, kw_only=True):
     index: int
     total: int
     span: Any
-    """What it covers, as `Part.span` has it; its shape is the splitter's. Sealed, where a codec sealed it."""
+    """The span that it covers, as `Part.span` has it; its shape is the splitter's. Sealed, where a codec
+    sealed it."""
     size: int
     state: State
     """`waiting` before it is offered, then the state of its job."""
     job: int | None = None
     """The job that runs it, or ran it last."""
     attempt: int = 0
-    """Of that job; 0 before it is offered."""
+    """The attempt of that job; 0 before it is offered."""
     done: int = 0
     records: int = 0
     error: str | None = None

@@ -25,12 +25,12 @@ class Depth(msgspec.Struct, frozen=True):
     pending_parts: int = 0
     """Parts that their parents have not offered yet [P8]."""
     free: int = 0
-    """Of `ready`, what neither a limit, nor a budget, nor the `parallel` of a parent holds back [M7]."""
+    """Ready jobs that neither a limit, nor a budget, nor the `parallel` of a parent holds back [M7]."""
     estimate: bool = False
-    """Whether one of these is what was counted some seconds ago: of jobs that are held, scheduled, retrying
+    """True if one of these was counted some seconds ago: of jobs that are held, scheduled, retrying
     or dead no more than a thousand are counted each time [M1]."""
     needs: dict[str, int] = {}
-    """Of `ready`, how many stand in lanes whose jobs need something, by what that is: abilities, with commas
+    """Ready jobs in lanes whose jobs need something, by what that is: abilities, with commas
     between them [K14]."""
 
     @property
@@ -53,13 +53,14 @@ class QueueRecord(QueueSettings, frozen=True, kw_only=True):
     shed: int = 0
     """Jobs shed, since it was declared [F5]."""
     rate: float | None = None
-    """What its governor allows, in jobs a second [F2]."""
+    """The rate that its governor allows, in jobs per second [F2]."""
     why: str | None = None
-    """What its governor last decided."""
+    """The last decision of its governor."""
 
 
 class ClusterView(msgspec.Struct, frozen=True):
-    """What a host reads each second, in one answer: queues, slots, and who serves what [K1] [K2]."""
+    """The state that a host reads each second, in one answer: queues, slots, and who serves what [K1]
+    [K2]."""
 
     queues: dict[str, QueueRecord]
     slots: dict[int, dict[str, int]]

@@ -10,7 +10,7 @@ from windlass.store.records.job import DEFAULT_OPTIONS, Options
 
 
 class NewSchedule(msgspec.Struct, frozen=True, kw_only=True):
-    """What a schedule does when, as code declares it or as it was made at run time."""
+    """The definition of a schedule, as code declares it or as it was made at run time."""
 
     name: str
     cron: str
@@ -40,11 +40,11 @@ class ScheduleRecord(NewSchedule, frozen=True, kw_only=True):
     skipped: int = 0
     """Fires that were missed, or met a job of theirs that had not ended, since it was declared."""
     error: str | None = None
-    """What is wrong with its expression or its last fire."""
+    """The fault of its expression or of its last fire."""
     live: bool = False
     """It was made or changed at run time, and is not what code declares."""
     declared: NewSchedule | None = None
-    """What code declared last; None where no code does."""
+    """The last declaration in code; None where there is none."""
     declared_at: float | None = None
     """When a worker whose code declares it has started last."""
 

@@ -1,4 +1,4 @@
-"""What a job has behind it: its steps [W1], and what its waits have become [W2]."""
+"""The past of a job: its steps [W1], and the ends of its waits [W2]."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     result: str = "null"
-    """What it returned, as JSON text."""
+    """The returned value, as JSON text."""
     code: str = ""
     """Which code made the result: the name of its function, and a version where one was given. Of a wait
     SIGNAL or TIMEOUT, which no function is called."""

@@ -1,4 +1,4 @@
-"""What upkeep has done and found: promotion, the turn of the logs, retention, migrations, the doctor."""
+"""Results of upkeep: promotion, the turn of the logs, retention, migrations, the doctor."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import msgspec
 
 
 class Promoted(msgspec.Struct, frozen=True):
-    """What one promotion step moved into lanes: due deferred jobs, and keyed jobs admitted in turn [C3]."""
+    """The jobs that one promotion step moved into lanes: due deferred jobs, and keyed jobs admitted in turn
+    [C3]."""
 
     due: int = 0
     admitted: int = 0
@@ -27,7 +28,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Rotation(msgspec.Struct, frozen=True):
-    """What one turn of the logs did; `blocked` says in words what kept a segment from being reclaimed."""
+    """The result of one turn of the logs; `blocked` says in words what kept a segment from being
+    reclaimed."""
 
     reclaimed: bool = False
     moved: int = 0
@@ -37,7 +39,7 @@ class Rotation(msgspec.Struct, frozen=True):
 
 
 class Expired(msgspec.Struct, frozen=True):
-    """What retention removed besides the logs."""
+    """The numbers of rows that retention removed besides the logs."""
 
     dead: int = 0
     keys: int = 0

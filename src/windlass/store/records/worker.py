@@ -22,11 +22,11 @@ class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True):
     name: str = ""
     """The id that it was given, if any: at most one live worker has it [K13]."""
     process: str = ""
-    """What its process is known by on this machine; see `worker.processes.process_key`."""
+    """The key of its process on this machine; see `worker.engine.process_key`."""
     before: int = 0
     """The id that the same worker had before, which does not count as another."""
     abilities: frozenset[str] = frozenset()
-    """What it has that some jobs need [K14]."""
+    """The abilities that it has [K14]."""
 
 
 class WorkerRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,7 +45,7 @@ class WorkerRecord(msgspec.Struct, frozen=True, kw_only=True):
     name: str = ""
     process: str = ""
     abilities: tuple[str, ...] = ()
-    """What it has that some jobs need, sorted [K14]."""
+    """The abilities that it has, sorted [K14]."""
     vitals: Vitals | None = None
     """How it is doing, in its own words; None before its first report."""
     vitals_at: float | None = None
@@ -58,7 +58,7 @@ class Beat(msgspec.Struct, frozen=True):
 
 
 class Rescued(msgspec.Struct, frozen=True):
-    """What a rescue did with the jobs of a dead worker [C8]."""
+    """The result of a rescue of a dead worker's jobs [C8]."""
 
     offered: int = 0
     deferred: int = 0

@@ -59,11 +59,11 @@ class Heads:
     bounded: set[str] = field(default_factory=set)
     """Their queues of which only so many jobs may run, or start, at a time [F2] [F3]."""
     limited: bool = False
-    """Whether any task has a limit in the store [F3]."""
+    """True if any task has a limit in the store [F3]."""
     reserved: bool = False
-    """Whether tokens of any budget are reserved for somebody [F1]."""
+    """True if tokens of any budget are reserved for somebody [F1]."""
     expires: bool = False
-    """Whether any job may have waited too long [E8]."""
+    """True if any job may have waited too long [E8]."""
 
 
 def claim(
@@ -216,7 +216,7 @@ def unfinished(connection: apsw.Connection, worker: int) -> list[Claim]:
 
 
 def fences(connection: apsw.Connection, worker: int, since: int = 0) -> set[Fence]:
-    """The same by their fences alone [S4]. Reads only."""
+    """Return the fences of a worker's unfinished jobs [S4]. Reads only."""
     return {
         (lane, claim, pos & MAX_SEQ)
         for claim, lane, first, last, _, _ in fetch(connection, _SQL["open"], (worker,))
@@ -236,8 +236,8 @@ def checkpoint(tx: Transaction, worker: int, job: ClaimedJob, given: Checkpoint)
 def checkpoint_again(
     connection: apsw.Connection, worker: int, job: ClaimedJob, given: Checkpoint, now: float
 ) -> bool:
-    """The same in one statement, for a job whose end has more to do anyway [C5]. False: it has not, or it is
-    not the worker's; nothing was written."""
+    """Make progress durable in one statement, for a job whose end has more to do anyway [C5]. False: it has
+    not, or it is not the worker's; nothing was written."""
     pos = job.lane << SEQ_BITS | job.seq
     connection.execute(
         _SQL["checkpoint_again"],
@@ -264,7 +264,7 @@ def running(tx: Transaction, claim: Span | None, job: ClaimedJob) -> Row | None:
 
 
 def must_run(tx: Transaction, worker: int, job: ClaimedJob) -> Row:
-    """The same, for those who cannot go on without it. Raises ClaimLost [C5]."""
+    """Return the job if it runs under this very claim. Raises ClaimLost [C5]."""
     row = running(tx, spans(tx, worker, [job.claim]).get(job.claim), job)
     if row is None:
         raise ClaimLost(f"job {job.id} is no longer held by claim {job.claim}; nothing was written")

@@ -127,7 +127,7 @@ def _unique(tx: Transaction, new: NewJob, stood_for: dict[int, int | None]) -> R
 
 
 def _is_parked(tx: Transaction, key: str) -> bool:
-    """Whether an automatic enqueue of this key would be one too many."""
+    """Return whether an automatic enqueue of this key would be one too many."""
     found = tx.one(_SQL["deaths"], (key, tx.now - FORGET_AFTER))
     if found is None:
         return False
@@ -163,7 +163,7 @@ class Load:
 
 
 def _judge(tx: Transaction, jobs: Sequence[NewJob]) -> tuple[Refused | None, dict[str, Load]]:
-    """Whether these jobs are refused, and the queues with limits that they go to."""
+    """Return whether these jobs are refused, and the queues with limits that they go to."""
     tx.limits.watch(tx.lanes)
     loads: dict[str, Load] = {}
     for (queue, priority), n in Counter((job.queue, job.priority) for job in jobs).items():

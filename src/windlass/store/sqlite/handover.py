@@ -62,6 +62,6 @@ def _hand_over(tx: Transaction, worker: int, room: Room) -> list[Claim]:
 
 
 def _is_simple(job: ClaimedJob, tokens: Collection[str]) -> bool:
-    """Whether a job may be handed over: one that needs tokens, is a part, or has seen a worker die is for a
-    claim to give out [F1] [P8] [C8]."""
+    """Return whether a job may be handed over: one that needs tokens, is a part, or has seen a worker die is
+    for a claim to give out [F1] [P8] [C8]."""
     return not job.deaths and job.options.part is None and job.task not in tokens

@@ -39,10 +39,10 @@ from windlass.store.sqlite.schema import Statements
 
 _SQL = Statements("listing")
 OLDEST_AMONG: Final = 1_000
-"""So many jobs at the head of a lane are looked at for the oldest."""
+"""Jobs at the head of a lane that are looked at for the oldest."""
 
 MAX_GATED: Final = 1_000
-"""So many jobs at gates are counted one by one."""
+"""Jobs at gates that are counted one by one."""
 _NO_PARTS: Final = (0, 0, None)
 
 Found = tuple[Any, ...]
@@ -154,7 +154,7 @@ def _record(connection: apsw.Connection, seen: Seen) -> JobRecord:
 
 
 def _awaits(connection: apsw.Connection, job: int) -> str | None:
-    """What a scheduled job without a run_at waits for."""
+    """Say in words what a scheduled job without a run_at waits for."""
     ((first, count),) = fetch(connection, _SQL["awaited_by"], (job,))
     if not count:
         return None

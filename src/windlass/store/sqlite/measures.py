@@ -140,7 +140,7 @@ def measured(
 def history(
     connection: apsw.Connection, span: int, since: float, until: float, of: Subject, name: str = ""
 ) -> list[Gauges]:
-    """What gauges showed in the rows of a span that begin between two times."""
+    """Return the gauges in the rows of a span that begin between two times."""
     found = fetch(connection, _SQL["history"], (span, of, name, since, until))
     return [unpack_gauges(*row) for row in found]
 
@@ -151,7 +151,7 @@ def totals(connection: apsw.Connection) -> list[Sample]:
 
 
 def ended(connection: apsw.Connection) -> list[Sample]:
-    """What has ended, of each task in each queue [M7]."""
+    """Return the counts of ended jobs, by task and queue [M7]."""
     counts: defaultdict[tuple[str, str], dict[str, int]] = defaultdict(dict)
     for queue, task, state, n in fetch(connection, _SQL["ended"]):
         counts[queue, task][ENDS[state]] = n
@@ -212,7 +212,7 @@ def causes(
 
 
 def _last_words(connection: apsw.Connection, pos: int) -> str:
-    """What the last failure of a job said, or the reason it died of."""
+    """Return the message of a job's last failure, or the reason it died of."""
     ((errors, reason),) = fetch(connection, _SQL["last_words"], (pos,))
     kept = failures(errors)
     return kept[-1].message if kept else reason or ""
@@ -226,7 +226,7 @@ their sizes is to read every page."""
 
 
 def health(connection: apsw.Connection, lock_waits: int) -> records.Health:
-    """What the file tells about itself."""
+    """Return the health of the file."""
     size = int(connection.pragma("page_count")) * int(connection.pragma("page_size"))
     return records.Health(
         store=f"SQLite {apsw.sqlite_lib_version()}",
@@ -323,7 +323,7 @@ def _file(connection: apsw.Connection, version: str) -> records.Finding:
 
 
 def _moved(connection: apsw.Connection) -> list[records.Finding]:
-    """Whether its jobs were copied elsewhere, as those who still bring some are told."""
+    """Return whether its jobs were copied elsewhere, as those who still bring some are told."""
     if (why := moving.why_closed(connection)) is None:
         return []
     text, _, advice = why.partition(": " if ": " in why else "; ")

@@ -1,4 +1,4 @@
-"""What leaves for another store: a file is put to rest and shut, and then read in the order in which its jobs
+"""Leaving for another store: a file is put to rest and shut, and then read in the order in which its jobs
 wait. See `windlass.store.moving.copy` for the copy itself.
 
 A shut file takes no job, claim, worker or signal. Triggers refuse them: they hold for every process that has
@@ -38,17 +38,17 @@ Kind: TypeAlias = Literal["waiting", "after", "dead"]
 
 
 def identity(connection: apsw.Connection) -> str:
-    """What this file is known by elsewhere."""
+    """Return the name by which other stores know this file."""
     return str(connection.execute(_SQL["identity"]).get)
 
 
 def closed(connection: apsw.Connection) -> bool:
-    """Whether it was shut."""
+    """Return whether it was shut."""
     return why_closed(connection) is not None
 
 
 def why_closed(connection: apsw.Connection) -> str | None:
-    """What those are told who come to a file that was shut; None where it is open."""
+    """Return the message for callers of a file that was shut; None where it is open."""
     trigger: str | None = connection.execute(_SQL["closed"]).get
     return trigger and trigger.partition("ABORT, '")[2].rpartition("')")[0].replace("''", "'")
 

@@ -110,7 +110,7 @@ def _succeed_together(
 
 
 def _seems_plain(options: Options) -> bool:
-    """Whether it is worth looking if the jobs of a claim are plain, by the first of them."""
+    """Return whether it is worth looking if the jobs of a claim are plain, by the first of them."""
     keys = options.ordering_key, options.concurrency_key, options.task_limit, options.unique_key, options.part
     return options is DEFAULT_OPTIONS or not any(keys)
 
@@ -133,7 +133,7 @@ def _succeed_range(tx: Transaction, first: int, last: int) -> bool:
 def _succeed_scattered(
     tx: Transaction, wanted: Mapping[int, Outcome], ended: Ended
 ) -> dict[int, Sequence[str]]:
-    """The same for jobs that lie here and there, or hold passes and nothing else that their end would have
+    """End jobs that lie here and there, or hold passes and nothing else that their end would have
     to see to."""
     found = tx.all(_SQL["simple"], (encode(list(wanted)).decode(),))
     simple = [row for row in found if row[1] == wanted[row[0]].job.id]
@@ -224,7 +224,7 @@ class Ended:
         self._seqs[claim].update(seqs)
 
     def has(self, claim: int, seq: int) -> bool:
-        """Whether it has ended this one."""
+        """Return whether it has ended this one."""
         return seq in self._seqs.get(claim, ())
 
     def save(self) -> None:
@@ -240,7 +240,7 @@ class Ended:
 
 
 def was_ended(tx: Transaction, worker: int, claim: int, seq: int) -> bool:
-    """Whether some flush of this worker has ended this attempt."""
+    """Return whether some flush of this worker has ended this attempt."""
     return any(
         lower <= seq < upper
         for (text,) in tx.all(_SQL["ended_in"], (worker, claim))

@@ -215,7 +215,7 @@ def _end(tx: Transaction, parent: Parent, state: int, reason: str | None = None)
 
 
 def _cause(tx: Transaction, parent: Parent) -> str | None:
-    """What the finalizer died of."""
+    """Return the cause of the finalizer's death."""
     final = None if parent.final is None else transitions.find(tx, parent.final)
     return None if final is None else parts.cause(final.errors_json, None)
 
@@ -297,7 +297,7 @@ def _make_way(tx: Transaction, claimed: Parts, wanted: int) -> None:
 
 
 def _with_jobs(tx: Transaction, queues: Collection[str]) -> set[str]:
-    """Those of many queues in which jobs are ready: the others have nothing to share."""
+    """Return the queues in which jobs are ready: the others have nothing to share."""
     return {queue for (queue,) in tx.all(_SQL["with_jobs"]) if queue in queues}
 
 
@@ -332,7 +332,7 @@ def split(tx: Transaction, worker: int, flush: int, job: ClaimedJob, plan: Plan)
 
 
 def _sent_before(tx: Transaction, worker: int, job: ClaimedJob) -> bool:
-    """Whether this claim's attempt became a parent already, or was cancelled instead."""
+    """Return whether this claim's attempt became a parent already, or was cancelled instead."""
     parent = load(tx, job.id)
     if parent is not None:
         return (parent.worker, parent.claim) == (worker, job.claim)

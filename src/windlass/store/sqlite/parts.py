@@ -46,7 +46,7 @@ _decode_saved = msgspec.json.Decoder(_Saved).decode
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What the jobs of parts have of their parent's."""
+    """The fields that the jobs of parts have from their parent's."""
 
     parent: NewJob
     finalizer: PartOf
@@ -59,7 +59,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What the end of a part, or its return, changes in the sums of its parent."""
+    """The change in a parent's sums by the end of a part, or by its return."""
 
     before: int
     after: int
@@ -111,7 +111,7 @@ def end(tx: Transaction, ending: Ending, part: PartOf) -> Change | None:
 
 
 def ended_with(tx: Transaction, job: int, part: PartOf) -> bool:
-    """Whether this job ran the part last, and no other does by now."""
+    """Return whether this job ran the part last, and no other does by now."""
     found = tx.one(_SQL["of_job"], (part.parent, part.index, job))
     return found is not None and found[0] not in (PENDING, OUT)
 
@@ -173,7 +173,7 @@ def counted(data: str | None) -> int:
 
 
 def cause(errors_json: str | None, reason: str | None) -> str | None:
-    """What a job died of, in a line."""
+    """Return the cause of a job's death, in a line."""
     kept = failures(errors_json)
     return f"{kept[-1].type}: {kept[-1].message}" if kept else reason
 

@@ -46,12 +46,12 @@ STATES: Final = {
     WAITING: State.WAITING,
 }
 ENDS: Final = {**{state: STATES[state].value for state in ENDED}, EXPIRED: "expired"}
-"""What is counted."""
+"""The counted ends."""
 KEPT_FAILURES: Final = 32
 
 
 class _Type(msgspec.Struct, frozen=True):
-    """Of a failure only its type: its traceback is nearly all of it."""
+    """The type of a failure alone: its traceback is nearly all of it."""
 
     type: str
 
@@ -96,7 +96,7 @@ class Row:
 
     @property
     def aside(self) -> bool:
-        """Whether it stands in lane 0, without a place in its lane."""
+        """Return whether it stands in lane 0, without a place in its lane."""
         return self.pos >> SEQ_BITS == 0
 
     @property
@@ -118,7 +118,7 @@ class Ending:
     saved: tuple[Any, ...] | None
     """Its last checkpoint: data, done, total, at."""
     rerun: NewJob | None
-    """What begins now, and comes after other jobs itself [E6] [P12]."""
+    """The job that begins now, and comes after other jobs itself [E6] [P12]."""
 
 
 def readable_options(text: str | None) -> Options:
@@ -139,7 +139,7 @@ def ready_at(enqueued_at: float, touched_at: float) -> float:
 
 
 def has_keys(text: str | None) -> bool:
-    """Whether the end of a job has more to do than to write its state, as its options say."""
+    """Return whether the end of a job has more to do than to write its state, as its options say."""
     if text is None or ('"unique_key":' not in text and '"part":' not in text):
         return False
     options = readable_options(text)
@@ -185,6 +185,7 @@ def fetch(connection: apsw.Connection, sql: str, bindings: Bindings = ()) -> lis
 
 
 def named(connection: apsw.Connection, sql: str, bindings: Bindings = ()) -> list[dict[str, Any]]:
-    """The same, each row by the names of its columns: for what others are shown, not for the hot path."""
+    """Run a statement and return each row by the names of its columns: for what others are shown, not for the
+    hot path."""
     cursor = connection.execute(sql, bindings)
     return [dict(zip((name for name, *_ in cursor.getdescription()), row, strict=True)) for row in cursor]

@@ -29,7 +29,7 @@ def schedules(connection: apsw.Connection) -> list[ScheduleRecord]:
 
 
 def due(connection: apsw.Connection, now: float, limit: int = 100) -> Due:
-    """Those that are due, the one due longest first, and those that were fired in the future."""
+    """Return the due schedules, the one due longest first, and those that were fired in the future."""
     found = [row for name in ("due", "ahead") for row in named(connection, _SQL[name], (now, max(limit, 0)))]
     known = sorted(map(_record, found), key=lambda schedule: (schedule.next_at or 0.0, schedule.name))
     ((next_at,),) = connection.execute(_SQL["next"], (now,))
@@ -112,7 +112,8 @@ def fire(
 
 
 def _makes_way(tx: Transaction, schedule: ScheduleRecord, last_job: int | None, *, latest: bool) -> bool:
-    """Whether a fire makes a job, by what its schedule does about one of its jobs that has not ended."""
+    """Return whether a fire makes a job, by what its schedule does about one of its jobs that has not
+    ended."""
     if schedule.overlap == "skip" and not latest:
         return False  # the next of these times would meet its job
     row = transitions.find(tx, last_job) if last_job is not None else None

@@ -60,7 +60,7 @@ def migrations() -> list[tuple[int, str]]:
 
 
 def _parsed(module: str) -> list[tuple[str, str, str]]:
-    """What a file holds: mark, name and body of each statement and fragment."""
+    """Return the content of a file: mark, name and body of each statement and fragment."""
     _, *parts = _NAMED.split(_files()[module].read_text("utf-8"))
     return [
         (mark, name, _bare(body))

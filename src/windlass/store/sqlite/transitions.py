@@ -43,7 +43,7 @@ def find_many(tx: Transaction, jobs: Sequence[int]) -> list[Row]:
 
 
 def must_find(tx: Transaction, job: int) -> Row:
-    """The same, for a job that must be there."""
+    """Return the job with this id, which must be there."""
     row = find(tx, job)
     assert row is not None, f"job {job} is gone, and others still know it"
     return row
@@ -62,8 +62,8 @@ def offer(tx: Transaction, row: Row) -> None:
 
 
 def come_due(tx: Transaction, row: Row) -> None:
-    """The same for a job whose time has come: it also waits for a turn of its fair key, behind those of its
-    key that wait already [C3]."""
+    """Put a job whose time has come at the back of its lane: it also waits for a turn of its fair key, behind
+    those of its key that wait already [C3]."""
     _leave_and_proceed(tx, row, since=tx.now, ring=True)
 
 
@@ -120,7 +120,7 @@ def pass_gate(tx: Transaction, row: Row, gate: str, held: Collection[str] | None
 
 
 def pass_only_gate(tx: Transaction, lane: Lane, pos: int, job: int, gate: str) -> None:
-    """The same for a job that has no other gate, no pass and no fair key, among others that go on
+    """Let a job through its gate that has no other gate, no pass and no fair key, among others that go on
     `together`."""
     tx.gates.hand_on(job, gate)
     tx.passed[job] = gate, pos
@@ -128,8 +128,8 @@ def pass_only_gate(tx: Transaction, lane: Lane, pos: int, job: int, gate: str) -
 
 
 def enter_many(tx: Transaction, lane: Lane, waiting: Sequence[tuple[int, int]]) -> range:
-    """The same for several, each with its place and its id, whose passes somebody else gives them. Answers
-    with their new places."""
+    """Put several jobs into their lane, each with its place and its id, whose passes somebody else gives
+    them. Answers with their new places."""
     places = lane.next_places(len(waiting))
     lane.held -= len(places)
     lane.ready += len(places)
@@ -139,9 +139,9 @@ def enter_many(tx: Transaction, lane: Lane, waiting: Sequence[tuple[int, int]]) 
 
 
 def _waits_again(tx: Transaction, row: Row, *, at_once: bool) -> bool:
-    """Whether a job whose attempt is over was one of a run, and has given back its pass to wait at the place
-    that it had, as if it had never left [F3] [F6]. It is ready from now on: by that the next run knows that
-    it is not the first, and looks for steps [W1]."""
+    """Return whether a job whose attempt is over was one of a run, and has given back its pass to wait at the
+    place that it had, as if it had never left [F3] [F6]. It is ready from now on: by that the next run knows
+    that it is not the first, and looks for steps [W1]."""
     found = tx.one(_SQL["run_of"], (row.id,))
     if found is None or not waits_again(found[0], is_first=not found[2], at_once=at_once):
         return False
@@ -412,7 +412,7 @@ def _join_list(
 
 
 def _is_bound(tx: Transaction, row: Row) -> bool:
-    """Whether the end of this job has more to do than to write its state, as others say."""
+    """Return whether the end of this job has more to do than to write its state, as others say."""
     tx.gates.write()  # it may have been given a pass just now, of a limit that is gone
     return tx.one(_SQL["is_bound"], (row.id,)) is not None
 

@@ -123,7 +123,7 @@ def rescue(tx: Transaction, worker: int, beat: int, policy: DeathPolicy) -> Resc
 
 
 def _followers(tx: Transaction, rows: Sequence[Row]) -> set[int]:
-    """Those of these jobs that come behind another one of them in a run of a key: they cannot have begun."""
+    """Return the jobs that come behind another one of them in a run of a key: they cannot have begun."""
     runs = dict(tx.all(_SQL["runs"], (encode([row.id for row in rows if row.state == BOUND]).decode(),)))
     firsts = {runs[row.id]: row.id for row in reversed(rows) if row.id in runs}
     return runs.keys() - firsts.values()
@@ -146,7 +146,7 @@ def _rescue(tx: Transaction, row: Row, policy: DeathPolicy, *, began: bool) -> s
 
 
 def _unfinished(tx: Transaction, worker: int) -> list[Row]:
-    """What a worker that is no longer alive still held, in the order it was claimed. Its flushes are
+    """Return the jobs that a dead worker still held, in the order it was claimed. Its flushes are
     forgotten: whatever it sends from now on is refused before they would be looked at."""
     tx.run(_SQL["forget_flushes"], (worker,))
     return [Row(*found) for found in tx.all(_SQL["held"], (worker,))]

@@ -1,4 +1,4 @@
-"""What a worker is to do at the moment: its slots, and the settings of its queues. A value, sent whole each
+"""The assignment of a worker: its slots, and the settings of its queues. A value, sent whole each
 second.
 
 `assignment_for` derives that of one worker from what the store says [K1]; it decides, and does no I/O.
@@ -18,7 +18,8 @@ DEFAULT = QueueRecord(name="-")
 
 
 class Assignment(msgspec.Struct, frozen=True):
-    """What one worker may do. It gets nothing of a queue without slots: paused, cooling, or none assigned."""
+    """The slots and settings of one worker. It gets nothing of a queue without slots: paused, cooling, or
+    none assigned."""
 
     slots: dict[str, int] = {}
     queues: dict[str, QueueRecord] = {}
@@ -36,7 +37,7 @@ class Assignment(msgspec.Struct, frozen=True):
         return Backoff(queue.backoff_base if queue.backoff else 0.0, queue.backoff_cap)
 
     def without(self, name: str) -> Assignment:
-        """The same, with no slots for one queue."""
+        """Return this assignment with no slots for one queue."""
         return Assignment({**self.slots, name: 0}, self.queues, self.serving)
 
 

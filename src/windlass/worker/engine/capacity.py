@@ -56,11 +56,11 @@ class Capacity:
         self._stuck: dict[str, tuple[int, float]] = {}
 
     def is_full(self, queue: str) -> bool:
-        """Whether every slot of this queue is taken."""
+        """Return whether every slot of this queue is taken."""
         return self.busy[queue] >= self.slots.get(queue, 0)
 
     def has_free_slot(self, queue: str) -> bool:
-        """Whether a slot of this queue is neither taken nor kept."""
+        """Return whether a slot of this queue is neither taken nor kept."""
         return self.busy[queue] + self.reserved[queue] < self.slots.get(queue, 0)
 
     def wants(self) -> dict[str, int]:
@@ -98,7 +98,7 @@ class Capacity:
         return self.appetites[queue].behind(firsts) if self._batches.get(queue, 1) == 1 else 0
 
     def crowds(self, wants: Mapping[str, int]) -> dict[str, int]:
-        """Those of these queues whose jobs take long and that others serve, too, with how many do [K10]."""
+        """Return the queues whose jobs take long and that others serve, too, with how many do [K10]."""
         return {queue: self.serving[queue] for queue in wants if self._shares(queue)}
 
     def ramp(self, queue: str) -> float:
@@ -138,7 +138,7 @@ class Capacity:
         self._buffered[queue] += len(jobs)
 
     def put_runs(self, queue: str, jobs: Sequence[ClaimedJob]) -> None:
-        """The same of jobs that may be of runs of keys."""
+        """Put jobs that may be of runs of keys into the buffer of their queue."""
         firsts = self.runs.put(jobs)
         if self._shares(queue):
             self._asked[queue] -= len(firsts)  # they take the places of those that ended; `put` counts them
@@ -152,8 +152,8 @@ class Capacity:
         return waiting
 
     def is_stale(self, queue: str) -> bool:
-        """Whether the jobs that wait for slots of this queue should go back, since none come free. Then what
-        runs takes long, so nothing is claimed ahead until a short one has ended."""
+        """Return whether the jobs that wait for slots of this queue should go back, since none come free.
+        Then what runs takes long, so nothing is claimed ahead until a short one has ended."""
         waiting = len(self.buffers[queue]) + self.runs.waiting(queue)
         if not waiting:
             self._stuck.pop(queue, None)

@@ -24,7 +24,7 @@ from windlass.worker.engine.feedback import Feedback
 from windlass.worker.engine.holdings import Holdings
 from windlass.worker.engine.slots import Slots
 from windlass.worker.engine.waiting import Signal
-from windlass.worker.processes.board import Board
+from windlass.worker.reports.board import Board
 from windlass.worker.reports.recorder import Recorder
 
 logger: Final = logging.getLogger("windlass.worker")
@@ -75,7 +75,7 @@ class Claimer:
         lacking: Mapping[str, str] = NOTHING,
     ) -> None:
         self.closed = False
-        """Whether nothing more is claimed, and what comes in goes back."""
+        """True if nothing more is claimed, and what comes in goes back."""
         self.heard: Final = asyncio.Event()
         """No claim is under way."""
         self.heard.set()
@@ -182,7 +182,7 @@ class Claimer:
             self._board.answered(room=room)
 
     def take_handed(self, claims: Sequence[Claim]) -> int:
-        """The same for claims that came with the answer to a flush: they may be runs of keys."""
+        """Take claims that came with the answer to a flush: they may be runs of keys."""
         found = self.take(claims, self._capacity.put_runs)
         self._slots.run_watch.begin()
         return found

@@ -1,4 +1,4 @@
-"""What a worker tells the store about its app when it starts: budgets [F1] and schedules [K4]. What is there
+"""Declarations of a worker to the store when it starts: budgets [F1] and schedules [K4]. What is there
 already, and was changed by an operator, stays."""
 
 from __future__ import annotations

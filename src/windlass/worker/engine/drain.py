@@ -28,10 +28,10 @@ from windlass.settings import Settings
 from windlass.store.protocol import Store
 from windlass.store.records import Outcome
 from windlass.worker.engine.assignment import Assignment
-from windlass.worker.engine.run import Why
+from windlass.worker.engine.label import make_label, worker_info
 from windlass.worker.engine.shift import Shift
+from windlass.worker.handlers.run import Why
 from windlass.worker.handlers.runner import HandlerThreads, Observer, Runner, Tasks
-from windlass.worker.processes.label import make_label, worker_info
 from windlass.worker.reports.recorder import recorder_for
 from windlass.worker.reports.reporter import Reporter
 

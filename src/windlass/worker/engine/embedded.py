@@ -34,15 +34,15 @@ from windlass.running.store_handle import patiently
 from windlass.store.protocol import Store
 from windlass.store.records import WakeUp, WorkerInfo
 from windlass.worker.engine.assignment import Assignment
+from windlass.worker.engine.deaf import EmbeddedWatch, loop_turns, silence_limit
 from windlass.worker.engine.declare import declare
 from windlass.worker.engine.engine import LEAVE_TIME, Engine
+from windlass.worker.engine.label import make_label, worker_info
 from windlass.worker.engine.reconcile import reconcile_for_ever
 from windlass.worker.engine.waiting import log_polling, wait_for_store
 from windlass.worker.handlers.processes import Processes
 from windlass.worker.handlers.runner import Runner
-from windlass.worker.processes.board import Board
-from windlass.worker.processes.deaf import EmbeddedWatch, loop_turns, silence_limit
-from windlass.worker.processes.label import make_label, worker_info
+from windlass.worker.reports.board import Board
 from windlass.worker.reports.recorder import recorder_for
 from windlass.worker.reports.stacks import task_stacks, thread_stacks
 
@@ -145,8 +145,8 @@ class Worker:
             self._call(self._stop)
 
     def readiness(self) -> tuple[bool, dict[str, object]]:
-        """Whether it can run jobs right now, and what that hangs on: the store answers and takes what is
-        written, and it does not take nothing though it could. For a health check of your own; from any
+        """Return whether it can run jobs right now, and what that hangs on: the store answers and takes what
+        is written, and it does not take nothing though it could. For a health check of your own; from any
         thread."""
         member = self._member
         reachable = member is not None and member.reachable
@@ -185,7 +185,7 @@ class Worker:
         await self._task
 
     def __enter__(self) -> Self:
-        """The same for code without a loop: the worker lives in a thread until the block ends."""
+        """Start it for code without a loop: the worker lives in a thread until the block ends."""
         up = threading.Event()
 
         async def run() -> None:
@@ -326,7 +326,7 @@ class Worker:
                 await asyncio.gather(*chores, return_exceptions=True)
 
     def _works(self) -> bool:
-        """Whether it has begun, and was not told to stop."""
+        """Return whether it has begun, and was not told to stop."""
         return self._started.is_set() and self._engine is not None and not self._engine.stopping
 
     def _warn_deaf(self, why: str) -> None:

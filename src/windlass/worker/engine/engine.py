@@ -27,15 +27,15 @@ from windlass.store.protocol import Store
 from windlass.store.records import Vitals, WorkerInfo
 from windlass.worker.engine.assignment import Assignment
 from windlass.worker.engine.given_id import GivenId
-from windlass.worker.engine.run import Why
 from windlass.worker.engine.shift import Shift
+from windlass.worker.engine.vitals import VitalsMeter
 from windlass.worker.engine.waiting import ANSWER_TIME, RECONNECT, first
+from windlass.worker.handlers.run import Why
 from windlass.worker.handlers.runner import Runner
-from windlass.worker.processes.board import Board
+from windlass.worker.reports.board import Board
 from windlass.worker.reports.gauges import Whose
 from windlass.worker.reports.recorder import Recorder
 from windlass.worker.reports.reporter import Reporter
-from windlass.worker.reports.vitals import VitalsMeter
 
 logger: Final = logging.getLogger("windlass.worker")
 FEEDBACK_EVERY: Final = 1.0
@@ -119,7 +119,7 @@ class Engine:
 
     @property
     def stopping(self) -> bool:
-        """Whether it was told to stop."""
+        """Return whether it was told to stop."""
         return self._stopping.is_set()
 
     @property
@@ -134,12 +134,12 @@ class Engine:
 
     @property
     def left_behind(self) -> bool:
-        """Whether a handler runs on here though its job was taken from it."""
+        """Return whether a handler runs on here though its job was taken from it."""
         return self._left_behind or (self._shift is not None and self._shift.slots.abandoned > 0)
 
     def _left_running(self, shift: Shift) -> bool:
-        """Whether handlers ignored cancellation. Their jobs may not go to others while they run: where there
-        is a supervisor, it hands them back once this process is gone."""
+        """Return whether handlers ignored cancellation. Their jobs may not go to others while they run: where
+        there is a supervisor, it hands them back once this process is gone."""
         running = list(shift.running)
         if running:
             self._left_behind = True

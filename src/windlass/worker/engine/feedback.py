@@ -1,4 +1,4 @@
-"""What the limits of queues and budgets have to know of runs: gathered by one worker, and sent to the store
+"""Reports on runs for the limits of queues and budgets: gathered by one worker, and sent to the store
 once a second. Breakers of budgets count failures [F7], governors of queues watch run times [F2], a success
 ends the caution after a throttle [O3], and unused tokens go back [F1]."""
 
@@ -26,7 +26,7 @@ _FAILED: Final = frozenset({Kind.RETRY, Kind.DEAD, Kind.THROTTLED})
 
 
 class Feedback:
-    """What one worker has to send. `needs` says which tasks draw from which budgets."""
+    """The reports that one worker has to send. `needs` says which tasks draw from which budgets."""
 
     def __init__(self, store: Store, needs: Needs) -> None:
         self._store = store
@@ -45,7 +45,7 @@ class Feedback:
         """Queues of which a job succeeded though they were throttled before."""
         self._soon: asyncio.Task[None] | None = None
         self.idle: bool = not needs
-        """Whether nobody wants to know: the hot path asks this first."""
+        """True if nobody wants to know: the hot path asks this first."""
 
     def steer(self, queues: Mapping[str, QueueRecord]) -> None:
         """The settings of queues as they are now."""

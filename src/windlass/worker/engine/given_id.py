@@ -17,14 +17,14 @@ from windlass.core.retry import DeathPolicy
 from windlass.errors import ConfigurationError, WorkerIdTaken
 from windlass.store.protocol import Store
 from windlass.store.records import WorkerInfo, WorkerRecord
-from windlass.worker.processes.process_key import is_gone
+from windlass.worker.engine.process_key import is_gone
 
 logger: Final = logging.getLogger("windlass.worker")
 LOOK_EVERY: Final = 0.2
 
 
 class GivenId:
-    """What was seen of the worker that has the id, from one try to the next."""
+    """The worker that has the id, as it was seen from one try to the next."""
 
     def __init__(self, store: Store, policy: DeathPolicy) -> None:
         self._store = store

@@ -33,7 +33,7 @@ class Handover:
         lost: Callable[[], None],
     ) -> None:
         self.closed = False
-        """Whether nothing more is to be started here."""
+        """True if nothing more is to be started here."""
         self._capacity = capacity
         self._reserved = capacity.reserved
         self._feedback = feedback
@@ -59,7 +59,8 @@ class Handover:
         return free
 
     def ask(self) -> Room | None:
-        """What to ask for with the next flush: it has the outcomes of all jobs whose ends were noted."""
+        """Return the room to ask for with the next flush: it has the outcomes of all jobs whose ends were
+        noted."""
         self._asked = Counter(self._reserved), Counter(self._ended)
         if self.closed:
             return None

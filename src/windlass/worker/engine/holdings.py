@@ -1,5 +1,6 @@
-"""What a worker holds: jobs that wait for a slot, a suspect in quarantine, and what runs. Every few seconds
-it is compared with what the store believes [S4], and differences are settled; see `unanswered_claims`."""
+"""The jobs that a worker holds: those that wait for a slot, a suspect in quarantine, and what runs. Every few
+seconds it is compared with what the store believes [S4], and differences are settled; see
+`unanswered_claims`."""
 
 from __future__ import annotations
 
@@ -12,9 +13,9 @@ from windlass.core.states import Kind
 from windlass.store.records import Fence, Outcome
 from windlass.worker.engine.capacity import Capacity
 from windlass.worker.engine.outcomes import OutcomeLog
-from windlass.worker.engine.run import Run, Why
 from windlass.worker.engine.slots import Slots
 from windlass.worker.engine.unanswered_claims import UnansweredClaims
+from windlass.worker.handlers.run import Run, Why
 
 logger: Final = logging.getLogger("windlass.worker")
 
@@ -40,7 +41,8 @@ class Holdings:
 
     @property
     def none(self) -> bool:
-        """Whether nothing is held: nothing runs, nothing waits for a slot, every outcome is written."""
+        """Return whether nothing is held: nothing runs, nothing waits for a slot, every outcome is
+        written."""
         waits = self._slots.quarantine.waiting is not None or any(self._capacity.buffers.values())
         return not self._slots.running and not waits and self._log.settled
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 
 from windlass.core.states import Kind
 from windlass.store.records import ClaimedJob, Outcome
-from windlass.worker.engine.run import Run, Why
+from windlass.worker.handlers.run import Run, Why
 
 FOR_GOOD = (Kind.SUCCEEDED, Kind.DEAD, Kind.CANCELLED)
 
@@ -28,7 +28,7 @@ class KeyRuns:
         return bool(self._behind)
 
     def __contains__(self, job: ClaimedJob) -> bool:
-        """Whether anybody waits behind this job."""
+        """Return whether anybody waits behind this job."""
         return (job.claim, job.run) in self._behind
 
     def put(self, jobs: Sequence[ClaimedJob]) -> list[ClaimedJob]:
@@ -80,8 +80,8 @@ class KeyRuns:
 
 
 def goes_on(run: Run, outcome: Outcome | None) -> bool:
-    """Whether the next one may start. Behind a job that did not end for good, nobody of its ordering key may
-    [F6]."""
+    """Return whether the next one may start. Behind a job that did not end for good, nobody of its ordering
+    key may [F6]."""
     if run.job.options.ordering_key is None:
         return True
     return outcome is not None and outcome.kind in FOR_GOOD and run.why is not Why.LOST

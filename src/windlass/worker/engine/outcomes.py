@@ -24,7 +24,7 @@ from windlass.running.outages import OutageLog
 from windlass.store.protocol import Store
 from windlass.store.records import ClaimedJob, Fence, Finished, Outcome
 from windlass.worker.engine.handover import Handover
-from windlass.worker.processes.board import Board
+from windlass.worker.reports.board import Board
 from windlass.worker.reports.recorder import Recorder
 
 logger: Final = logging.getLogger("windlass.worker")
@@ -72,7 +72,7 @@ class OutcomeLog:
         self._tasks = tasks
         self._more = more
         self.leaving = False
-        """Whether what is released from now on is given up, and not just passed on."""
+        """True if what is released from now on is given up, and not just passed on."""
         self._store = store
         self._worker = worker
         self._flushed = flushed
@@ -106,8 +106,8 @@ class OutcomeLog:
             self._enough.set()
 
     def add_of_run(self, outcome: Outcome) -> None:
-        """The same of a job that others come behind in a run of its key: it waits a little for theirs, and so
-        does what comes meanwhile."""
+        """Add the outcome of a job that others come behind in a run of its key: it waits a little for theirs,
+        and so does what comes meanwhile."""
         if self._waiting or self._sending:
             self.add(outcome)
         else:
@@ -116,7 +116,7 @@ class OutcomeLog:
                 self._timer = asyncio.get_running_loop().call_later(RUN_GATHERS, self._filled.set)
 
     def add_last_of_run(self, outcome: Outcome) -> None:
-        """The same of one that nobody comes behind: there is nothing to wait for."""
+        """Add the outcome of the last job of a run: there is nothing to wait for."""
         self.add(outcome)
         self._filled.set()
 
@@ -131,7 +131,7 @@ class OutcomeLog:
 
     @property
     def settled(self) -> bool:
-        """Whether everything handed over has been written."""
+        """Return whether everything handed over has been written."""
         return not self._waiting and not self._sending
 
     @property

@@ -38,10 +38,10 @@ class Quarantine:
         self.waiting: ClaimedJob | None = None
         """Claimed, and not to be started yet."""
         self.closed: bool = False
-        """Whether no clean job may be started."""
+        """True if no clean job may be started."""
 
     def takes_more(self) -> bool:
-        """Whether one more job may be claimed while it is closed: it may be another suspect."""
+        """Return whether one more job may be claimed while it is closed: it may be another suspect."""
         return self.waiting is None and not self._only_clean_left and not self._strict()
 
     def receive(self, job: ClaimedJob) -> float:
@@ -57,7 +57,7 @@ class Quarantine:
         self._only_clean_left = self.closed
 
     def admits(self, running: Set[Fence]) -> bool:
-        """Whether the waiting suspect may start beside what runs."""
+        """Return whether the waiting suspect may start beside what runs."""
         if self.waiting is None:
             return False
         if self._clock() - self._since >= QUIET_WAIT:
@@ -86,7 +86,7 @@ class Quarantine:
         return job
 
     def holds(self, job: ClaimedJob) -> bool:
-        """Whether this job runs as a suspect."""
+        """Return whether this job runs as a suspect."""
         return job.fence in self._inside
 
     def _strict(self) -> bool:

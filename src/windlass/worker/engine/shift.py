@@ -25,14 +25,14 @@ from windlass.worker.engine.feedback import Feedback
 from windlass.worker.engine.handover import Handover
 from windlass.worker.engine.holdings import Holdings
 from windlass.worker.engine.outcomes import OutcomeLog
-from windlass.worker.engine.run import Why
 from windlass.worker.engine.slots import Slots
 from windlass.worker.engine.unanswered_claims import UnansweredClaims
 from windlass.worker.engine.waiting import Signal
 from windlass.worker.handlers.handler_port import HandlerPort
+from windlass.worker.handlers.run import Why
 from windlass.worker.handlers.runner import Runner
 from windlass.worker.handlers.spending import Spending
-from windlass.worker.processes.board import Board
+from windlass.worker.reports.board import Board
 from windlass.worker.reports.recorder import Recorder
 
 UNWIND: Final = 10.0

@@ -32,14 +32,14 @@ from windlass.worker.engine.feedback import Feedback
 from windlass.worker.engine.key_runs import RunWatch, goes_on
 from windlass.worker.engine.outcomes import OutcomeLog
 from windlass.worker.engine.quarantine import SUSPECT_TIME, Quarantine
-from windlass.worker.engine.run import Deadlines, Run, Why
 from windlass.worker.engine.spawn import spawner
 from windlass.worker.engine.waiting import sleep_until
 from windlass.worker.handlers.handler_call import HandlerCall
 from windlass.worker.handlers.handler_port import HandlerPort
+from windlass.worker.handlers.run import Deadlines, Run, Why
 from windlass.worker.handlers.runner import Runner
 from windlass.worker.handlers.threads import Call
-from windlass.worker.processes.board import Board
+from windlass.worker.reports.board import Board
 
 logger: Final = logging.getLogger("windlass.worker")
 
@@ -50,8 +50,8 @@ AT_ONCE: Final = 64
 
 
 class Slots:
-    """What runs in one worker. `port` is what contexts of handlers talk to, and `changed` is set when there
-    may be room to claim for. `board` notes every start, and `ended` is called with every outcome."""
+    """The running jobs of one worker. `port` is what contexts of handlers talk to, and `changed` is set when
+    there may be room to claim for. `board` notes every start, and `ended` is called with every outcome."""
 
     def __init__(
         self,
@@ -422,8 +422,8 @@ class Slots:
                     await self._none_runs.wait()
 
     def _is_kept(self, run: Run, outcome: Outcome | None) -> bool:
-        """Whether the slot of this run, for which nothing is claimed ahead, waits for a job handed over.
-        Other such jobs may come to wait for a slot."""
+        """Return whether the slot of this run, for which nothing is claimed ahead, waits for a job handed
+        over. Other such jobs may come to wait for a slot."""
         handover = self._log.handover
         if handover is None or outcome is None or run.context.ended or run.why is Why.LOST:
             return False

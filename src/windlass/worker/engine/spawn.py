@@ -12,8 +12,8 @@ Spawn: TypeAlias = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
 
 
 def spawner(loop: asyncio.AbstractEventLoop, context: contextvars.Context) -> Spawn:
-    """What makes a task of a run, with a copy of this context: what one handler sets there, the next one does
-    not see, whichever run made room for it.
+    """Return a function that makes a task of a run, with a copy of this context: what one handler sets there,
+    the next one does not see, whichever run made room for it.
 
     From Python 3.12 on, a run is begun at once, on the caller's stack; the loop never hears of one that does
     not wait for anything. Where the program has a way of its own to make tasks, that is used."""

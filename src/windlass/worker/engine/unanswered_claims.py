@@ -44,7 +44,7 @@ class UnansweredClaims:
 
     @property
     def due(self) -> bool:
-        """Whether it is time to compare."""
+        """Return whether it is time to compare."""
         return self.pause <= 0.0
 
     @property
@@ -54,7 +54,7 @@ class UnansweredClaims:
 
     @property
     def any(self) -> bool:
-        """Whether the answer to a claim was lost, so that the worker may hold jobs unknowingly."""
+        """Return whether the answer to a claim was lost, so that the worker may hold jobs unknowingly."""
         return bool(self._until)
 
     def lost(self) -> None:

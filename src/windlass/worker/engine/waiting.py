@@ -91,12 +91,6 @@ async def first(*things: Coroutine[Any, Any, Any] | asyncio.Task[Any]) -> None:
         await asyncio.gather(*own, return_exceptions=True)
 
 
-def cancelled_from_outside() -> bool:
-    """Whether this task was cancelled, also where an error on its way out has hidden that."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
-
-
 async def log_polling(store: Store, queues: Iterable[str]) -> None:
     """Say once what it costs the store that this host waits for work [K12]."""
     try:

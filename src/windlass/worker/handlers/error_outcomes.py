@@ -1,4 +1,4 @@
-"""What becomes of a job whose attempt did not succeed: a signal says it, any other exception is a failure,
+"""The outcome of an attempt that did not succeed: a signal says it, any other exception is a failure,
 and a task that no code here knows waits for a deploy [O1] [O4]. Decides and logs; the runner calls the hooks.
 """
 
@@ -27,7 +27,7 @@ MAX_LOGGED: Final = 1000
 
 
 class Policies(Protocol):
-    """What is asked about queues, and by a shift about deaths and leases."""
+    """The policies of queues, and of a shift about deaths and leases."""
 
     @property
     def poison(self) -> int:
@@ -129,7 +129,7 @@ def name(job: ClaimedJob) -> str:
 
 
 def about(job: ClaimedJob) -> dict[str, object]:
-    """The same as fields, for logs that machines read [M6]."""
+    """Return the fields that name a job in logs that machines read [M6]."""
     return {"job": str(job.id), "task": job.task, "queue": job.queue, "attempt": job.attempt}
 
 

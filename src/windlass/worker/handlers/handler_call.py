@@ -10,8 +10,8 @@ from typing import Any
 
 from windlass.running.context import Context, entered
 from windlass.tasks.task import RegisteredTask
-from windlass.worker.engine.run import Run
 from windlass.worker.handlers.results import keep
+from windlass.worker.handlers.run import Run
 from windlass.worker.handlers.threads import Call
 
 

@@ -1,4 +1,4 @@
-"""What handlers ask of the worker that runs them: checkpoints, and a transaction in which their job ends.
+"""The calls of handlers to the worker that runs them: checkpoints, and a transaction in which their job ends.
 
 It is the `Port` of `windlass.running.port`. Every write is fenced by the worker and the claim, and a refused
 one is counted [C5]. What handlers save is encoded and decoded by the app's codec here.
@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from time import monotonic
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal, Protocol, TypeVar
 
 import msgspec
 
@@ -40,8 +40,8 @@ from windlass.store.records import (
     TaskRecord,
     Wait,
 )
-from windlass.worker.engine.outcomes import OutcomeLog
 from windlass.worker.handlers.spending import Spending
+from windlass.worker.reports.recorder import Recorder
 
 T = TypeVar("T")
 logger: Final = logging.getLogger("windlass.worker")
@@ -50,14 +50,28 @@ SETTINGS_KEPT: Final = 2.0
 """Seconds that settings of tasks are used before they are read again [P6]."""
 
 
+class Writes(Protocol):
+    """The outcome log of the worker, as far as handlers write beside it."""
+
+    @property
+    def record(self) -> Recorder:
+        """Return what the process reports."""
+
+    def next_number(self) -> int:
+        """Return the number of the worker's next write."""
+
+    def refuse(self, job: ClaimedJob) -> None:
+        """Count a write that the fence has refused [C5]."""
+
+
 class HandlerPort:
-    """What the contexts of one worker's handlers talk to."""
+    """The port that the contexts of one worker's handlers talk to."""
 
     def __init__(
         self,
         store: Store,
         worker: int,
-        log: OutcomeLog,
+        log: Writes,
         loop: asyncio.AbstractEventLoop,
         lease: float,
         codec: Codec | None = None,
@@ -87,7 +101,7 @@ class HandlerPort:
         return found if data is found.data else msgspec.structs.replace(found, data=data)
 
     async def results(self, jobs: Sequence[int]) -> dict[int, KeptResult]:
-        """What these jobs have left for those that come after them, readable, in one round trip [W4]."""
+        """Return the results of these jobs, readable, in one round trip [W4]."""
         found = await self._insist(lambda: self._store.results(jobs))
         return {
             id: each
@@ -149,7 +163,7 @@ class HandlerPort:
         return [self._opened_step(job, step) for step in found]
 
     async def wait_for_signal(self, job: ClaimedJob, wait: Wait) -> Awaited:
-        """What a handler waits for. Raises WorkerLost or ClaimLost [C5]."""
+        """Return the end of a wait, or the seconds left. Raises WorkerLost or ClaimLost [C5]."""
         try:
             found = await self._insist(lambda: self._store.wait_for_signal(self.worker, job, wait))
         except (ClaimLost, WorkerLost):
@@ -203,7 +217,7 @@ class HandlerPort:
         self._log.record.note("split", f"split into {plural(len(plan.parts), 'part')}", job=job)
 
     def span(self, task: str, part: PartOf) -> str:
-        """What a part covers."""
+        """Return the span of a part."""
         return unseal(self._codec, part.span, Purpose("span", task))
 
     def ended(self, outcome: Outcome) -> None:

@@ -115,5 +115,5 @@ def _raised(failure: RemoteFailure) -> BaseException:
 
 
 def _show(data: bytes) -> None:
-    """What functions print and log goes where it would without a child: out of the worker."""
+    """Print what functions print and log where it would go without a child: out of the worker."""
     sys.stderr.write(data.decode("utf-8", "replace"))

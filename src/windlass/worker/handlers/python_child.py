@@ -56,8 +56,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RemoteFailure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a function raised. `signal` names one of `windlass.signals`, `arguments` are what makes it again;
-    `cause` is what it was raised from."""
+    """The error that a function raised. `signal` names one of `windlass.signals`, `arguments` are what makes
+    it again; `cause` is what it was raised from."""
 
     type: str
     message: str
@@ -70,7 +70,7 @@ class RemoteFailure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What came of it: the return value as JSON text (None for None), or an error."""
+    """The answer to a call: the return value as JSON text (None for None), or an error."""
 
     result: str | None = None
     error: RemoteFailure | None = None

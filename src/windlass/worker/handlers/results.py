@@ -1,4 +1,4 @@
-"""What a function returned, as it is kept with its job [O8]; the same in a worker and in a pool's child."""
+"""The return value of a function, as it is kept with its job [O8], in a worker and in a pool's child."""
 
 from __future__ import annotations
 

@@ -23,10 +23,10 @@ from windlass.running.context import Context, entered
 from windlass.running.encoding import decode
 from windlass.running.failures import causes
 from windlass.running.hooks import Hooks
+from windlass.running.loopthread import cancelled_from_outside
 from windlass.signals import Dead
 from windlass.store.records import ClaimedJob, Need, Outcome
 from windlass.tasks.task import RegisteredTask
-from windlass.worker.engine.waiting import cancelled_from_outside
 from windlass.worker.handlers.error_outcomes import ErrorOutcomes, Policies, name
 from windlass.worker.handlers.handed import handed_payload
 from windlass.worker.handlers.handler_call import HandlerCall
@@ -91,7 +91,7 @@ class Runner:
 
     @property
     def needs(self) -> dict[str, list[Need]]:
-        """What the tasks take of budgets, those that take something [F1]."""
+        """Return the needs of the tasks that take tokens of budgets [F1]."""
         return {name: needs for name, task in self.tasks.items() if (needs := task.needs)}
 
     def batches(self) -> dict[str, int]:
@@ -280,7 +280,7 @@ class Runner:
 
 
 def _each(task: str, answer: Any, n: int) -> list[Any]:
-    """What a batch's handler says of each of its items."""
+    """Return the answer of a batch's handler for each of its items."""
     if answer is None:
         return [None] * n
     if isinstance(answer, list | tuple) and len(answer) == n:

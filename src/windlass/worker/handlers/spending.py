@@ -1,4 +1,4 @@
-"""What runs say that they really used of their budgets: checked, and put beside what was taken [F1]."""
+"""The tokens that runs say they really used: checked, and put beside what was taken [F1]."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KEPT: Final = 10_000
 
 
 class Said(TypedDict):
-    """What the store is told besides the budget."""
+    """The arguments of a call to the store besides the budget."""
 
     key: str
     before: int
@@ -24,7 +24,7 @@ class Said(TypedDict):
 
 
 class Spending:
-    """Of one worker. `claimed_at` says when a claim was made, by the monotonic clock."""
+    """The spending of one worker. `claimed_at` says when a claim was made, by the monotonic clock."""
 
     def __init__(self, needs: Needs, claimed_at: Callable[[int], float]) -> None:
         self._needs = needs
@@ -32,7 +32,7 @@ class Spending:
         self._last: dict[tuple[Fence, str], int] = {}
 
     def said(self, job: ClaimedJob, budget: str, tokens: int) -> Said:
-        """What a run says, and what it took or said before. Raises InvalidOption."""
+        """Return what a run says, and what it took or said before. Raises InvalidOption."""
         if type(tokens) is not int or not 0 <= tokens <= MOST_TOKENS:
             raise InvalidOption(
                 f"spent: {tokens!r} is not a whole number of tokens from 0 to {MOST_TOKENS:,}"

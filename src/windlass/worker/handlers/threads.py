@@ -41,24 +41,24 @@ class Call(msgspec.Struct, eq=False):
     """It runs in a copy of this one: what the function sets there is seen by nobody else."""
     thread: _Thread | None = None
     wanted: bool = True
-    """Whether it is still to be made."""
+    """True if it is still to be made."""
     ended: bool = False
     """Set by the thread, before it looks whether the call was left behind."""
     left_behind: bool = False
     """Set by the caller, before it looks whether the call has ended."""
     given_up: bool = False
-    """Whether nobody waits for its answer any more."""
+    """True if nobody waits for its answer any more."""
     began: float = 0.0
     took: float = 0.0
     value: Any = None
     error: BaseException | None = None
 
     def work(self) -> Any:
-        """What is to be done, in the thread. What it returns is `value`, what it raises is `error`."""
+        """Do the work, in the thread. What it returns is `value`, what it raises is `error`."""
         raise NotImplementedError
 
     def result(self) -> Any:
-        """What it returned, or raised. To be asked once."""
+        """Return what the work returned, or raise what it raised. To be called once."""
         if self.error is not None:
             error, self.error = self.error, None  # its traceback leads to this call
             raise error

@@ -1,5 +1,5 @@
-"""What Linux offers to those who have others fork for them: to adopt a process that was forked elsewhere, and
-to end with a parent. Where a system knows neither, `adopting` says so, and nobody forks.
+"""Adopting processes on Linux, for those who have others fork for them: to adopt a process that was forked
+elsewhere, and to end with a parent. Where a system knows neither, `adopting` says so, and nobody forks.
 
 An orphan goes to the nearest ancestor that is a subreaper, else to process 1. A supervisor is one only while
 a fork is under way: else it would collect whatever its children leave behind, and would have to reap it.
@@ -30,7 +30,7 @@ class Adopted:
 
     @property
     def is_ours(self) -> bool:
-        """Whether this process is its parent."""
+        """Return whether this process is its parent."""
         try:
             os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         except ChildProcessError:

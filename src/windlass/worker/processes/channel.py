@@ -59,7 +59,7 @@ class Drain(msgspec.Struct, frozen=True, tag=True):
     """To the child: stop claiming, finish what runs, leave."""
 
     stacks: bool = False
-    """Whether to log first where its tasks stand."""
+    """True if to log first where its tasks stand."""
 
 
 class StopNow(msgspec.Struct, frozen=True, tag=True):
@@ -126,7 +126,7 @@ class Channel:
             self._writer.write(_encode(message) + b"\n")
 
     async def messages(self) -> AsyncIterator[Message]:
-        """What the other side says, until it is gone."""
+        """Yield the messages of the other side, until it is gone."""
         with contextlib.suppress(OSError):
             while line := await self._reader.readline():
                 yield _decode(line)

@@ -32,14 +32,14 @@ from windlass.store.records import WakeUp
 from windlass.tasks.loading import load_app
 from windlass.worker.engine.declare import declare
 from windlass.worker.engine.engine import Engine
+from windlass.worker.engine.label import worker_info
 from windlass.worker.engine.reconcile import reconcile_for_ever
 from windlass.worker.engine.waiting import wait_for_store
 from windlass.worker.handlers.processes import Processes
 from windlass.worker.handlers.runner import Runner
 from windlass.worker.processes import channel as protocol
-from windlass.worker.processes.board import Board
 from windlass.worker.processes.channel import Channel, Message
-from windlass.worker.processes.label import worker_info
+from windlass.worker.reports.board import Board
 from windlass.worker.reports.logs import set_up_logs
 from windlass.worker.reports.memory import used_memory
 from windlass.worker.reports.recorder import recorder_for
@@ -248,8 +248,8 @@ async def _main(end: socket.socket, board: Board, parent: int, app: Windlass | N
 
 
 def set_up(name: str) -> None:
-    """What comes before the app is imported: signals, logs, where modules are found, and the name that `ps`
-    and `top` show."""
+    """Prepare the process before the app is imported: signals, logs, where modules are found, and the name
+    that `ps` and `top` show."""
     _call_this_process(name)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     faulthandler.register(signal.SIGUSR2, all_threads=True)  # works while the interpreter is stuck

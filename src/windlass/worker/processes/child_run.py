@@ -54,12 +54,12 @@ class ChildRun:
 
     @property
     def short(self) -> bool:
-        """Whether it ended so soon that the next one may do no better."""
+        """Return whether it ended so soon that the next one may do no better."""
         return self._clock() - self._began < HEALTHY
 
     @property
     def bloated(self) -> bool:
-        """Whether it used too much memory soon after its start."""
+        """Return whether it used too much memory soon after its start."""
         return self._memory > 0 and self.short
 
     def advice(self, limit: int) -> str:

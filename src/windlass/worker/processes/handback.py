@@ -1,4 +1,4 @@
-"""What becomes of the jobs of a child that is no more: at once, without waiting for its lease [C8].
+"""Handing back the jobs of a dead child: at once, without waiting for its lease [C8].
 
 The board says which jobs it was running. What it had claimed and not started goes back as if nothing had
 happened, and so does what ran beside a job that we had to kill the child for; that one has failed its

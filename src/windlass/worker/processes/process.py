@@ -18,12 +18,12 @@ from windlass.core.slots import MAX_SLOTS
 from windlass.running.groups import exited
 from windlass.store.records import WakeUp
 from windlass.worker.engine.assignment import Assignment
+from windlass.worker.engine.deaf import loop_turns
 from windlass.worker.processes import channel as protocol
 from windlass.worker.processes.adoption import Adopted
-from windlass.worker.processes.board import Board
 from windlass.worker.processes.channel import Channel
-from windlass.worker.processes.deaf import loop_turns
 from windlass.worker.processes.standstill import switches
+from windlass.worker.reports.board import Board
 
 logger: Final = logging.getLogger("windlass.worker")
 STACK_TIME: Final = 0.5
@@ -117,7 +117,8 @@ class Process:
         self._channel.send(protocol.Lose(worker))
 
     def can_run(self) -> bool:
-        """Whether the process runs at all: one that was stopped by a signal must lose its lease [C5]."""
+        """Return whether the process runs at all: one that was stopped by a signal must lose its lease
+        [C5]."""
         if self._child.returncode is not None or self.given_up:
             return False
         try:

@@ -20,7 +20,7 @@ SAME_SIGNAL: Final = 0.5
 
 
 class Stop(Enum):
-    """What a signal asks for."""
+    """The kind of stop that a signal asks for."""
 
     DRAIN = "claim nothing more, and let running jobs finish"
     NOW = "stop running jobs and hand them back"

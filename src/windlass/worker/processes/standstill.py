@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final, Generic, Protocol, TypeVar
 
-from windlass.worker.processes.deaf import AWAY
+from windlass.worker.engine.deaf import AWAY
 
 STILL: Final = 5.0
 """Seconds without a sign of life after which a child counts as still: in so many, each has been switched."""

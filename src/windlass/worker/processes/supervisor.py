@@ -25,11 +25,11 @@ from windlass.errors import ConfigurationError
 from windlass.running.groups import ending, to_the_end
 from windlass.settings import Settings
 from windlass.store.protocol import Store
+from windlass.worker.engine.label import make_label
 from windlass.worker.engine.waiting import first, log_polling
 from windlass.worker.processes.channel import Start
 from windlass.worker.processes.child_run import RESTARTS, ChildRun
 from windlass.worker.processes.handback import hand_back, insist
-from windlass.worker.processes.label import make_label
 from windlass.worker.processes.process import Process
 from windlass.worker.processes.shutdown import Shutdown, Stop
 from windlass.worker.processes.watchdog import Watchdog
@@ -70,8 +70,8 @@ class Supervisor:
         self.member: Final = Member(store, settings, settings.queues, workers=settings.processes)
 
     def readiness(self) -> tuple[bool, dict[str, object]]:
-        """Whether jobs can be run right now, and what that hangs on: the store answers, it takes what is
-        written and what dead children held, a child is up and moves, and none is idle that could work."""
+        """Return whether jobs can be run right now, and what that hangs on: the store answers, it takes what
+        is written and what dead children held, a child is up and moves, and none is idle that could work."""
         up = [child for child in self._children if child.ready.is_set() and not child.still]
         reachable, stopping = self.member.reachable, self._shutdown.draining.is_set()
         settled = not self._unsettled

@@ -12,7 +12,7 @@ from typing import Final
 
 from windlass.cluster.member import Member
 from windlass.settings import Settings
-from windlass.worker.processes.deaf import WATCH_EVERY, DeafWatch, loop_turns, silence_limit
+from windlass.worker.engine.deaf import WATCH_EVERY, DeafWatch, loop_turns, silence_limit
 from windlass.worker.processes.process import Process
 from windlass.worker.processes.shutdown import Shutdown
 from windlass.worker.processes.standstill import STILL, Standstills

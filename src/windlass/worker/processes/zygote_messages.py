@@ -1,4 +1,4 @@
-"""What a supervisor and its zygote say to each other, one JSON object a message, over a socket that keeps
+"""Messages of a supervisor and its zygote, one JSON object each, over a socket that keeps
 messages apart."""
 
 from __future__ import annotations

@@ -34,14 +34,14 @@ from windlass.running.loopthread import prefer_uvloop
 from windlass.store.factory import read_ahead
 from windlass.tasks.loading import load_app
 from windlass.worker.processes.adoption import end_with_parent
-from windlass.worker.processes.board import Board
 from windlass.worker.processes.child import run_child, set_up
 from windlass.worker.processes.zygote_messages import FORK, Forked, Loaded
+from windlass.worker.reports.board import Board
 
 NAME: Final = "windlass-zygote"
 SHOWN: Final = 5
 OWN_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
-"""Those that a terminal or an init system sends to all processes: a zygote leaves after its supervisor."""
+"""Signals that a terminal or an init system sends to all processes: a zygote leaves after its supervisor."""
 
 
 def main() -> None:
@@ -151,7 +151,7 @@ def _threads() -> str:
 
 
 def _descriptors() -> dict[int, str]:
-    """What is open, and what each is called."""
+    """Return the open descriptors and their names."""
     found = {}
     for number in os.listdir("/proc/self/fd"):
         with contextlib.suppress(OSError):  # that of the listing is closed by now
@@ -160,8 +160,8 @@ def _descriptors() -> dict[int, str]:
 
 
 def _opened(before: dict[int, str]) -> str:
-    """What is open now and was not before; all children would share it: one connection to a server, one lock
-    on a file of SQLite, one place where a file is read."""
+    """Name what is open now and was not before; all children would share it: one connection to a server, one
+    lock on a file of SQLite, one place where a file is read."""
     found = []
     for number, name in _descriptors().items():
         mode = os.fstat(number).st_mode

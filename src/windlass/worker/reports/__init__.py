@@ -1,1 +1,1 @@
-"""What a worker process reports: samples, events, vitals, logs, health."""
+"""Reports of a worker process: samples, events, vitals, logs, health."""

@@ -36,8 +36,8 @@ class EventBuffer:
         return len(self._events)
 
     def has_room(self) -> bool:
-        """Whether one more may be added; where it may not, it is counted as dropped. Asked before an event is
-        made, so that a flood of them costs little."""
+        """Return whether one more may be added; where it may not, it is counted as dropped. Asked before an
+        event is made, so that a flood of them costs little."""
         if self.wanted == "off":
             return False
         if len(self._events) < self._most:
@@ -60,7 +60,7 @@ class EventBuffer:
         return [msgspec.structs.replace(event, at=clock.at(event.at)) for event in islice(self._events, most)]
 
     def sent(self, n: int) -> None:
-        """So many of the oldest are in the store."""
+        """Drop the n oldest events, which are in the store."""
         for _ in range(n):
             self._events.popleft()
 

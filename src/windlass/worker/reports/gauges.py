@@ -1,4 +1,4 @@
-"""What the gauges of a process show, added up by the minute until it is reported [M3].
+"""Gauges of a process, added up by the minute until they are reported [M3].
 
 A reading that is kept is the average over one minute, with its highest moment: one row a minute for each
 worker, however often it looks at itself. A minute is reported once it is over, or when the process ends.
@@ -27,7 +27,7 @@ class Whose(NamedTuple):
 
 
 class _Shown:
-    """What one gauge showed in a minute."""
+    """The readings of one gauge in a minute."""
 
     def __init__(self) -> None:
         self.total = 0.0
@@ -44,7 +44,7 @@ class _Shown:
 
 
 class _Minute:
-    """What the gauges of one subject showed in a minute."""
+    """The readings of one subject's gauges in a minute."""
 
     def __init__(self) -> None:
         self.shown: dict[str, _Shown] = {}
@@ -60,7 +60,7 @@ class GaugeBuffer:
         self._own: Whose | None = None
 
     def read(self, whose: Whose, **values: float | None) -> None:
-        """What the gauges show at this moment; None where one shows nothing. Charts go by the store's clock:
+        """Add a reading of the gauges; None where one shows nothing. Charts go by the store's clock:
         before that is known, nothing is kept."""
         whose = Whose(whose.of, label_text(whose.name), label_text(whose.host))
         if whose.of != "store":
@@ -77,12 +77,13 @@ class GaugeBuffer:
             add_up(minute.calls, {bucket(ms): 1})
 
     def any(self, *, last: bool = False) -> bool:
-        """Whether a minute waits to be reported: one that is over, or with `last` the present one, too."""
+        """Return whether a minute waits to be reported: one that is over, or with `last` the present one,
+        too."""
         present = self._present()
         return any(last or at < present for at, _ in self._minutes)
 
     def take(self, *, last: bool = False) -> list[Gauges]:
-        """What is to be reported now. It is no longer here then."""
+        """Remove and return what is to be reported now."""
         present = self._present()
         taken = {key: minute for key, minute in self._minutes.items() if last or key[0] < present}
         for key in taken:

@@ -17,7 +17,7 @@ _KIB: Final = 1024
 
 
 class MachineGauges(NamedTuple):
-    """What is known of a machine; None where it is not."""
+    """Gauges of a machine; None where one is not known."""
 
     cpu: float | None = None
     """Share of all of its cores, since the last look."""

@@ -1,4 +1,4 @@
-"""What one process counts and notes, until it is reported to the store: samples of a minute [M1], events
+"""Counts and notes of one process, until they are reported to the store: samples of a minute [M1], events
 [M2], gauges [M3].
 
 It is fed by whole flushes, since a child finishes a job every 11 µs: a plain success costs it less than a
@@ -55,7 +55,7 @@ class Recorder:
         """How often it is to be reported, in seconds."""
         self.clock: Final = StoreClock()
         self.fresh: bool = False
-        """Whether anything happened since `samples`; claims that found nothing are not worth a word."""
+        """True if anything happened since `samples`; claims that found nothing are not worth a word."""
         self.done: int = 0
         """Runs whose end was written down, since this process began. A job that was passed on and never
         started is none."""
@@ -260,7 +260,7 @@ class Recorder:
     # -- to be reported ---------------------------------------------------------------------------------
 
     def samples(self) -> list[Sample]:
-        """What was counted since the last call."""
+        """Return the counts since the last call."""
         if dropped := self.events.dropped():
             self.count("dropped", dropped)
         samples, self._samples = self._samples, {}

@@ -19,7 +19,7 @@ class StoreClock:
     def __init__(self) -> None:
         self._offset = time.time() - time.monotonic()
         self.known: bool = False
-        """Whether the store has ever said what time it is."""
+        """True if the store has ever said what time it is."""
 
     def learn(self, now: float, asked: float, answered: float) -> None:
         """The store said that it is `now`, at a moment between these two."""
@@ -28,5 +28,5 @@ class StoreClock:
         self.known = True
 
     def at(self, moment: float) -> float:
-        """What time it was in the store at this moment of the monotonic clock."""
+        """Return the store's time at this moment of the monotonic clock."""
         return moment + self._offset

@@ -1,5 +1,5 @@
-"""What the commands share: they pass their words on to the command `windlass`, with the database of a backend
-of TASKS. Django's own flags that mean something here are `--settings` and `--pythonpath`."""
+"""Passing words on: the commands pass their words on to the command `windlass`, with the database of a
+backend of TASKS. Django's own flags that mean something here are `--settings` and `--pythonpath`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Passing(BaseCommand):
     requires_system_checks: Sequence[str] = []
 
     def words(self, app: Windlass, given: list[str]) -> list[str]:
-        """What `windlass` is told."""
+        """Return the words for `windlass`."""
         return given
 
     def run_from_argv(self, argv: list[str]) -> None:

@@ -29,8 +29,8 @@ SETTINGS: Final = {
     "lock_timeout": "0",
     "idle_session_timeout": "0",
 }
-"""What our sessions need, whatever role and database say: most functions want a snapshot per statement, and
-how long a call may take is ours to say. A URL that sets one of them itself has its way."""
+"""The settings that our sessions need, whatever role and database say: most functions want a snapshot per
+statement, and how long a call may take is ours to say. A URL that sets one of them itself has its way."""
 
 KEEPALIVES: Final = {
     "tcp_keepalives_idle": "30",
@@ -54,7 +54,7 @@ SPARE: Final = 3
 
 NOT_ADOPTED: Final = "WL013"
 NO_EPOCH: Final = (NOT_ADOPTED, "0A000")
-"""What a standby answers where the epoch matters: tables that are not logged cannot be read there."""
+"""Answers of a standby where the epoch matters: tables that are not logged cannot be read there."""
 ADOPT_TRIES: Final = 100
 ADOPT_PAUSE: Final = 0.05
 
@@ -92,16 +92,17 @@ class Database:
         self.pooling: Pooling = Pooling.NONE
         self.fit: Fit = Fit()
         self.must_adopt: bool = False
-        """Whether the server refused something because it was not adopted yet: the next call adopts it."""
+        """True if the server refused something because it was not adopted yet: the next call adopts it."""
 
     @property
     def pooled(self) -> bool:
-        """Whether each transaction may be another session's: nothing lasts from one to the next then."""
+        """Return whether each transaction may be another session's: nothing lasts from one to the next
+        then."""
         return self.pooling is Pooling.TRANSACTION
 
     @property
     def standby(self) -> bool:
-        """Whether the session that was used last is one of a standby."""
+        """Return whether the session that was used last is one of a standby."""
         return bool(getattr(self._settings, "in_hot_standby", "off") == "on")
 
     @property
@@ -153,13 +154,14 @@ class Database:
         self.rehearse(self._rehearsal)
 
     def share(self, thrifty: bool = True) -> None:
-        """Whether this process is one of many of a worker, which should leave connections to the others."""
+        """Return whether this process is one of many of a worker, which should leave connections to the
+        others."""
         self._thrifty = thrifty
         if self._pool is not None:
             self._pool.patience = THRIFTY if thrifty else PATIENCE
 
     def rehearse(self, rehearsal: Callable[[Any], Awaitable[None]] | None) -> None:
-        """What to do from now on with a new connection that nobody waits for."""
+        """Set the rehearsal of new connections that nobody waits for."""
         self._rehearsal = rehearsal
         if self._pool is not None:
             self._pool.rehearse = rehearsal

@@ -59,8 +59,8 @@ _HINTS = {
 _PASSING = ("08", "57P", "25P03")
 _BUSY = ("53", "55P03", "57014", "25P04", "40")
 _UNLOGGED: Final = ("0A000", "get_relation_info")
-"""What a standby says of an unlogged table: the code, which stands for much else too, and the function of the
-server that raises it. The message may be in any language."""
+"""The answer of a standby about an unlogged table: the code, which stands for much else too, and the function
+of the server that raises it. The message may be in any language."""
 
 
 @contextmanager

@@ -73,9 +73,10 @@ class Listener:
         self._proved_at = 0.0
         self.hears: bool = False
         self.abilities: frozenset[str] = NONE
-        """Those of the workers of this process: a wake-up for jobs that need others is none here [K14]."""
+        """Abilities of the workers of this process: a wake-up for jobs that need others is none here
+        [K14]."""
         self._outside = False
-        """Whether another store of this host listens for this one."""
+        """True if another store of this host listens for this one."""
         self._relays: dict[Callable[[WakeUp], None], frozenset[str]] = {}
         self._heeded_at = 0.0
         self._closing: asyncio.TimerHandle | None = None

@@ -25,8 +25,8 @@ PATIENCE: Final = 0.002
 """Seconds that a call waits for a connection in use before another is opened."""
 
 THRIFTY: Final = 0.12
-"""The same in a process of a worker, of which there may be many: a little longer than a claim waits for its
-lane, or each of a crowd would open a second one."""
+"""Seconds that a call of a worker process waits, of which there may be many: a little longer than a claim
+waits for its lane, or each of a crowd would open a second one."""
 
 SURPLUS: Final = 10.0
 """Seconds after which a connection that was not needed is closed, where there are others."""
@@ -65,15 +65,15 @@ class Pool:
         self._make = make
         self.patience = PATIENCE
         self.rehearse: Callable[[Any], Awaitable[None]] | None = None
-        """What to do with a new connection that nobody waits for."""
+        """The rehearsal of a new connection that nobody waits for."""
         self._most = most
         self._all: set[Any] = set()
         self._lent: set[Any] = set()
         self._free: dict[Any, float] = {}
-        """Those that nobody uses, each since when; the one that was used last is the last."""
+        """Idle connections, each since when; the one that was used last is the last."""
         self._waiting: deque[_Waiter] = deque()
         self._opening: dict[asyncio.Task[None], float] = {}
-        """Those that are being made, each since when."""
+        """Connections that are being made, each since when."""
         self._closing: set[asyncio.Task[None]] = set()
         self._refused_until = 0.0
         self._trimming: asyncio.TimerHandle | None = None

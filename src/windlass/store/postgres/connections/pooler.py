@@ -1,4 +1,4 @@
-"""Whether there is a pooler between us and the server, and in which mode.
+"""Decides whether there is a pooler between us and the server, and in which mode.
 
 A pooler shows process ids of its own. In session mode it is as good as the server: LISTEN and prepared
 statements work. In transaction mode a client gets another session each time, which two clients find out by

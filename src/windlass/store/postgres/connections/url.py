@@ -25,7 +25,7 @@ TLS: Final = (
     "sslmode", "sslnegotiation", "sslcert", "sslkey", "sslpassword", "sslrootcert", "sslcrl",
     "ssl_min_protocol_version", "ssl_max_protocol_version", "krbsrvname", "gsslib",
 )  # fmt: skip
-"""What asyncpg does as libpq does."""
+"""Parameters that asyncpg reads as libpq does."""
 
 _CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
     "sslmode": ("disable", "allow", "prefer", "require", "verify-ca", "verify-full"),
@@ -65,7 +65,7 @@ _CANNOT: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "max_protocol_version": ("speaks version 3.0 of the protocol", ("3.0", "3.2", "latest")),
     "client_encoding": ("speaks UTF-8", ("utf8", "utf-8", "unicode", "auto")),
 }
-"""What asyncpg does instead, and the values that ask for no more than that."""
+"""Parameters that asyncpg lacks, and the values that ask for no more than what it does."""
 
 KNOWN: Final = frozenset((*_PLAIN, *TLS, *_NUMBERS, *_CHOICES, *_CANNOT))
 
@@ -108,7 +108,7 @@ class Address(msgspec.Struct, frozen=True):
     shuffled: bool
     connect_timeout: float | None
     settings: dict[str, str]
-    """What to send the server at the start of a session: `application_name`, `options`."""
+    """Settings to send the server at the start of a session: `application_name`, `options`."""
     tls: dict[str, str]
     keepalives: bool
     idle: int | None
@@ -123,12 +123,13 @@ class Address(msgspec.Struct, frozen=True):
         return " or ".join(map(str, self.hosts))
 
     def sets(self, name: str) -> bool:
-        """Whether the URL itself gives this setting of the server."""
+        """Return whether the URL itself gives this setting of the server."""
         return name in self.settings or f"{name}=" in self.settings.get("options", "")
 
 
 def read(url: str, environ: Mapping[str, str] | None = None) -> Address:
-    """What a URL asks for, with what service and environment add. Raises ConfigurationError."""
+    """Return the address that a URL gives, with what service and environment add. Raises
+    ConfigurationError."""
     environ = os.environ if environ is None else environ
     given = split(url)
     for add in (_of_service(given, environ), _of_environment(environ)):
@@ -222,7 +223,7 @@ def _listed(hosts: str) -> tuple[str, str]:
 
 
 def _of_service(given: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
-    """What a service file says of the service that is named, the user's file before the system's."""
+    """Return the entry of the named service in a service file, the user's file before the system's."""
     service = given.get("service") or environ.get("PGSERVICE")
     if not service:
         return {}

@@ -15,7 +15,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Changes:
-    """What becomes of jobs that wait, when somebody thinks better of them."""
+    """Changes of jobs that wait."""
 
     def __init__(self, database: Database, limits: Limits) -> None:
         self._db = database

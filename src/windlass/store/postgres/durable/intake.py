@@ -1,4 +1,4 @@
-"""What many callers write, sent in batches: steps and waits of jobs, and signals to them. While one call is
+"""Writes of many callers, sent in batches: steps and waits of jobs, and signals to them. While one call is
 in flight, the next batch fills. So jobs that run side by side share a round trip and a commit, and a lone one
 waits for nobody.
 
@@ -41,7 +41,7 @@ class Intake(Generic[K, T, R]):
         """By kind."""
         self._calls: set[asyncio.Task[None]] = set()
         self._late = 0
-        """Of them, those that have not answered soon."""
+        """Calls among them that have not answered soon."""
 
     async def add(self, kind: K, item: T, size: int) -> R:
         """Send an item of so many characters, together with those of others."""

@@ -63,7 +63,7 @@ class Steps:
     async def _write(
         self, connection: Any, worker: int, steps: Sequence[tuple[ClaimedJob, Step]]
     ) -> list[Step | ClaimLost | None]:
-        """What became of each step; None: one of its name is there already."""
+        """Write steps, and return what became of each; None: one of its name is there already."""
         lanes, claims, of = claims_in([job for job, _ in steps])
         fit = self._db.fit
         row = await connection.fetchrow(

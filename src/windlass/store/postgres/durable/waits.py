@@ -1,4 +1,4 @@
-"""What jobs wait for, on PostgreSQL: fenced calls, each of which carries what many handlers wait for [W2]
+"""Waits of jobs, on PostgreSQL: fenced calls, each of which carries what many handlers wait for [W2]
 [C5]."""
 
 from __future__ import annotations

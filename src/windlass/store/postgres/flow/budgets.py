@@ -25,7 +25,7 @@ _times = msgspec.json.Decoder(dict[int, int]).decode
 
 
 class Budgets:
-    """What tasks and handlers share with the whole cluster, and the rates of governed queues."""
+    """Budgets, which the whole cluster shares, and the rates of governed queues."""
 
     def __init__(self, database: Database) -> None:
         self._db = database

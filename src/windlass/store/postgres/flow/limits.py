@@ -46,7 +46,7 @@ logger: Final = logging.getLogger("windlass.store")
 
 
 class Limits:
-    """What the store says of gates, and how it lets jobs through them at once."""
+    """Gates: their listing, and letting jobs through them at once."""
 
     def __init__(self, database: Database, listener: Listener) -> None:
         self._db = database
@@ -107,7 +107,7 @@ class Limits:
 
 @contextmanager
 def _left_to_promote(what: str) -> Iterator[None]:
-    """What fails here is logged, and left to the next promote, as is all of it where this role may only
+    """Log failures and leave the work to the next promote, as is all of it where this role may only
     enqueue."""
     try:
         with translated():
@@ -140,5 +140,6 @@ def rings_of(jobs: Sequence[NewJob], receipts: Sequence[Receipt]) -> set[tuple[s
 
 
 def is_carried(id: int, lane: int, seq: int) -> bool:
-    """Whether a job brought its id to its place in a lane: it has been elsewhere before, as behind a gate."""
+    """Return whether a job brought its id to its place in a lane: it has been elsewhere before, as behind a
+    gate."""
     return id != lane << SEQ_BITS | seq

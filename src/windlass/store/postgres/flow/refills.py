@@ -25,8 +25,8 @@ class Refills:
     async def begin(
         self, lane: int, queue: str, priority: int, needs: str, *, wanted: int, taken: int
     ) -> None:
-        """So many jobs were just taken from a lane; the next claim will want up to `wanted`. Answers when it
-        has been filled, or at once where a crowd was taken."""
+        """Refill a lane that jobs were just taken from; the next claim will want up to `wanted`. Answers when
+        it has been filled, or at once where a crowd was taken."""
         filling = asyncio.ensure_future(self._fill(queue, priority, needs, wanted))
         # One at a time goes on by itself, since each has a connection; it may be that of a worker beside.
         busy = lane in self._under_way or any(not each.done() for each in self._under_way.values())
@@ -41,7 +41,7 @@ class Refills:
             await filling
 
     async def close(self) -> None:
-        """What is under way is not waited for longer than it takes to stop it."""
+        """Stop the refills under way."""
         for filling in self._under_way.values():
             filling.cancel()
         await asyncio.gather(*self._under_way.values(), return_exceptions=True)

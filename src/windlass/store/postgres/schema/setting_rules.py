@@ -1,4 +1,4 @@
-"""What settings and options of jobs may be, for the functions that users call from SQL: the rules of
+"""The rules of settings and job options, for the functions that users call from SQL: the rules of
 `windlass.store.fields`, put into check_settings and check_options when the functions are loaded."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What stands in `sql/*.sql`, one file per module: functions, procedures and views, and at the end the
+"""The content of `sql/*.sql`, one file per module: functions, procedures and views, and at the end the
 statements that the store sends, each below a line `-- :name`. An empty line separates them, and none has one
 inside. What imports jobs stands in `store/moving`, beside its Python. In the files the schema is called
 windlass; `schema.py` puts the real name."""
@@ -45,7 +45,8 @@ def migrations() -> list[tuple[int, str]]:
 
 @functools.cache
 def definitions() -> list[Definition]:
-    """What the schema is made of besides its tables, by module; the views last, since they need the rest."""
+    """Return the definitions of the schema besides its tables, by module; the views last, since they need the
+    rest."""
     found = []
     for module, text in _files("sql").items():
         for paragraph in _STATEMENT.split(text)[0].split("\n\n"):

@@ -24,7 +24,7 @@ CHECKPOINT_PAGES: Final = 4000
 commits; the default of 1000 costs a third of the claim rate."""
 
 WAL_KEPT: Final = 64 * 1024 * 1024
-"""What is left of a WAL that a long reader made large, in bytes, once the reader has gone."""
+"""The size, in bytes, that a WAL which a long reader made large is cut to, once the reader has gone."""
 
 
 class LockWaits:
@@ -100,7 +100,7 @@ def _enter_wal(connection: apsw.Connection, busy_timeout: float) -> None:
 
 
 def is_safe(version: str) -> bool:
-    """Whether this SQLite may write a file beside other processes."""
+    """Return whether this SQLite may write a file beside other processes."""
     return tuple(int(part) for part in version.split(".")[:3]) >= NEEDED
 
 
@@ -138,7 +138,7 @@ class OpenedFile:
             self._opened = self._found()
 
     def closed(self) -> None:
-        """Whatever is there when the path is opened again will do."""
+        """Note that it is closed: whatever is there when the path is opened again will do."""
         self._opened = None
 
     def check(self) -> None:

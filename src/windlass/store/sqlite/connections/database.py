@@ -127,7 +127,8 @@ class Database:
 
     @property
     def hears_others(self) -> bool:
-        """Whether a commit of another process wakes who waits here, and polling only stands behind it."""
+        """Return whether a commit of another process wakes who waits here, and polling only stands behind
+        it."""
         return self._bell.hears_others
 
     async def wait(

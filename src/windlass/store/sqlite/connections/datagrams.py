@@ -37,7 +37,7 @@ class Datagrams:
 
     @property
     def listens(self) -> bool:
-        """Whether others can reach this process."""
+        """Return whether others can reach this process."""
         with self._lock:
             return self._own.open() is not None
 

@@ -92,7 +92,7 @@ class MemoryReader:
 
 
 class _Template:
-    """What every new database is like."""
+    """The content of every new database."""
 
     def __init__(self, migrate: Migrate) -> None:
         first = _connect()

@@ -61,7 +61,7 @@ class ConnectionThread:
         watch_forks(self)
 
     def _begin(self) -> None:
-        """What a process needs of its own: no thread and no lock survives a fork."""
+        """Make what each process needs of its own: no thread and no lock survives a fork."""
         self._pid = os.getpid()
         self._intake = threading.Lock()  # who may put requests in, start the thread or end it
         self._at_work = threading.Lock()  # held while the connection is in use
@@ -209,7 +209,7 @@ def _set_futures(requests: list[Request]) -> None:
 
 
 class HasConnections(Protocol):
-    """What has to know of a fork."""
+    """An object that has to know of a fork."""
 
     def before_fork(self) -> None: ...
 

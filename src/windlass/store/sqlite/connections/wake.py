@@ -36,7 +36,7 @@ class Bell:
 
     @property
     def hears_others(self) -> bool:
-        """Whether other processes can ring it."""
+        """Return whether other processes can ring it."""
         return self._datagrams is not None and self._datagrams.listens
 
     @contextlib.contextmanager

@@ -22,7 +22,7 @@ logger: Final = logging.getLogger("windlass.store")
 
 
 class NotTrusted(OSError):
-    """What is there under the folder's name is not used."""
+    """The thing under the folder's name is not trusted, and not used."""
 
 
 class WakeFolder:

@@ -68,9 +68,9 @@ class Writer(ConnectionThread):
         self._answer(batch)
 
     def _took_shortcut(self, request: Request) -> bool:
-        """Whether one statement was enough. Between two statements this thread has to get the interpreter
-        back from whoever holds it, which takes milliseconds beside a handler that computes; so a checkpoint,
-        the commonest write of a heavy job, should need few of them."""
+        """Return whether one statement was enough. Between two statements this thread has to get the
+        interpreter back from whoever holds it, which takes milliseconds beside a handler that computes; so a
+        checkpoint, the commonest write of a heavy job, should need few of them."""
         if request.shortcut is None or self._put_back or not self._requests.empty():
             return False
         if request.future.cancelled():
@@ -134,7 +134,7 @@ class Writer(ConnectionThread):
 
     @staticmethod
     def _cause(error: Exception) -> BaseException:
-        """What the caller should hear: not that all was undone, but why."""
+        """Return the error that the caller should see: not that all was undone, but why."""
         return error.__cause__ or error if isinstance(error, _Undone) else error
 
     def _roll_back(self) -> None:

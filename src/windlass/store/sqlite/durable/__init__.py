@@ -1,1 +1,1 @@
-"""What jobs that go on where they stopped have behind them."""
+"""Durable functions: steps, waits and streams of jobs."""

@@ -33,9 +33,9 @@ class Wanted:
     at: float | None
     """When it may run, if that is changed."""
     regated: bool
-    """Whether its ordering or concurrency key leads to another gate."""
+    """True if its ordering or concurrency key leads to another gate."""
     moved: bool
-    """Whether it waits for the turn of another fair key, or in another lane."""
+    """True if it waits for the turn of another fair key, or in another lane."""
 
 
 def change(tx: Transaction, job: int, change: JobChange) -> ChangeAnswer:

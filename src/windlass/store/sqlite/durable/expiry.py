@@ -22,7 +22,7 @@ _SQL = Statements("expiry")
 
 
 def unexpired(tx: Transaction, jobs: list[ClaimedJob]) -> list[ClaimedJob]:
-    """The same jobs, or those that are left of the next jobs of a lane where others have waited too long:
+    """Return these jobs, or those left of the next jobs of a lane where others have waited too long:
     these are ended. Then the ones behind the first of them are for the next look."""
     late = [job for job in jobs if _is_past(job.options.expires_at, tx.now)]
     if not late:

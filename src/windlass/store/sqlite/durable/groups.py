@@ -61,8 +61,8 @@ def counts(connection: apsw.Connection, group: int) -> Mapping[str, int]:
 
 
 def leads_to(connection: apsw.Connection, jobs: Collection[int], on: int) -> bool:
-    """Whether one of these jobs comes after another one, itself or by jobs between them. Walks from both,
-    always on the side where fewer jobs stand. Reads only.
+    """Return whether one of these jobs comes after another one, itself or by jobs between them. Walks from
+    both, always on the side where fewer jobs stand. Reads only.
 
     A circle goes through an open group. A job comes after jobs that are there when it is made, and nobody
     can come after one that is not; only the end of a group gets edges later, to jobs that may come after it.

@@ -41,7 +41,7 @@ def send(tx: Transaction, job: int, name: str, value: str, once: Once | None = N
 
 
 def wait_for(tx: Transaction, worker: int, job: ClaimedJob, wait: Wait) -> Awaited:
-    """What a handler waits for: the value of the oldest signal, a timeout, or the seconds that are left."""
+    """Return the end of a wait: the value of the oldest signal, a timeout, or the seconds that are left."""
     must_live(tx, worker)
     row = must_run(tx, worker, job)
     done = steps.find(tx, row.id, wait.name)

@@ -24,7 +24,7 @@ def save(tx: Transaction, worker: int, job: ClaimedJob, step: Step) -> Step:
 
 
 def save_once(tx: Transaction, worker: int, job: ClaimedJob, step: Step) -> None:
-    """The same where it must be the first of its name: what else was written belongs to it."""
+    """Write a step that must be the first of its name: what else was written belongs to it."""
     _, added = _save(tx, worker, job, step)
     if not added:
         raise ClaimLost(f"job {job.id} has done this step before; its transaction was rolled back")

@@ -49,7 +49,7 @@ def _append(tx: Transaction, emits: Emits) -> int:
 
 
 def read(connection: apsw.Connection, job: int, after: int) -> StreamPage:
-    """What a job emitted after this position, and its state. Reads only."""
+    """Return what a job emitted after this position, and its state. Reads only."""
     seen = listing.seen_job(connection, job)
     if seen is None:
         return StreamPage([], None)
@@ -61,7 +61,8 @@ def read(connection: apsw.Connection, job: int, after: int) -> StreamPage:
 
 
 def news(connection: apsw.Connection, job: int, after: int) -> StreamPage | None:
-    """The same, where it is worth telling: None while the job goes on and has emitted nothing."""
+    """Return what a job emitted after this position, where that is news: None while the job goes on and has
+    emitted nothing."""
     page = read(connection, job, after)
     return page if page.batches or page.state is None or page.state in FINISHED else None
 

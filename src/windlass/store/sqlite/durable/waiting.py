@@ -1,4 +1,4 @@
-"""What jobs wait for, on SQLite. Reads only [W2]."""
+"""Waits of jobs, on SQLite. Reads only [W2]."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SQL = Statements("signals")
 
 
 def reason(connection: apsw.Connection, job: int) -> str | None:
-    """What a job that is scheduled waits for, in words."""
+    """Say in words what a scheduled job waits for."""
     return signal_rules.reason(fetch(connection, _SQL["of_job"], (job,)))
 
 

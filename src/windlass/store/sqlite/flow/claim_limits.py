@@ -1,5 +1,6 @@
-"""What limits a claim: the tokens of the budgets that its jobs need [F1], and the passes of limits that were
-set when they stood in their lane already [F3]. A job that lacks one leaves the lane for the waiting list.
+"""The limits of a claim: the tokens of the budgets that its jobs need [F1], and the passes of limits that
+were set when they stood in their lane already [F3]. A job that lacks one leaves the lane for the waiting
+list.
 
 Mostly there is enough for a whole batch and nobody waits: then its sum is taken at once, and the batch goes
 on as if it needed nothing.
@@ -74,7 +75,7 @@ def _keep_started(tx: Transaction, queue: str, bucket: Bucket) -> None:
 def enforce(
     tx: Transaction, jobs: Sequence[ClaimedJob], needs: Needs, *, limited: bool, reserved: bool
 ) -> list[ClaimedJob]:
-    """Those of the next jobs of a lane that may be claimed. `limited` says whether any task has a limit,
+    """Return the next jobs of a lane that may be claimed. `limited` says whether any task has a limit,
     `reserved` whether tokens are reserved for anybody."""
     if limited:
         jobs = _within_limits(tx, jobs)
@@ -135,8 +136,8 @@ def _within_limits(tx: Transaction, jobs: Sequence[ClaimedJob]) -> list[ClaimedJ
 
 
 def _is_full(tx: Transaction, gate: Gate, started: dict[str, int]) -> bool:
-    """Whether more have a pass of a gate than may, and as many as may have started. Those who start now are
-    counted by the caller."""
+    """Return whether more have a pass of a gate than may, and as many as may have started. Those who start
+    now are counted by the caller."""
     if tx.gates.passes(gate.name) <= gate.limit:
         return False
     if gate.name not in started:
@@ -179,7 +180,7 @@ def _key(job: ClaimedJob, need: Need) -> str:
 
 
 def _needed(group: Group, needs: Needs) -> Tokens:
-    """What a job of this group needs."""
+    """Return the tokens that a job of this group needs."""
     task, *values = group
     mine = needs.get(task, ())
     costs: dict[str, int] = {}

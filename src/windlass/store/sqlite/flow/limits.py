@@ -31,7 +31,8 @@ _SQL = Statements("limits")
 TaskLimits = dict[str, tuple[int | None, int | None]]
 
 _Place = tuple[str, int | None, Any]
-"""What gave a pass back: its gate, its run, and its place on the waiting list, where it is of a run."""
+"""The place of a pass that was given back: its gate, its run, and its place on the waiting list, where it is
+of a run."""
 
 
 class Limits:
@@ -59,8 +60,8 @@ class Limits:
         return self._queues
 
     def load(self, queue: str) -> tuple[Any, ...]:
-        """Of a queue that has limits: max_depth, shed_depth, shed_wait, shed_latency, its pressure as of the
-        last enqueue, and its depth."""
+        """Return the load of a queue that has limits: max_depth, shed_depth, shed_wait, shed_latency, its
+        pressure as of the last enqueue, and its depth."""
         ((*limits, depth),) = fetch(self._connection, _SQL["load"], (queue,))
         return (*limits, int(depth))
 
@@ -75,8 +76,8 @@ class Limits:
                 self._connection.execute(_SQL["press"], (now, queue))
 
     def is_shut(self, place: str) -> bool:
-        """Whether nobody runs such jobs of a queue (see `place_name`): it is paused, or none of those who
-        work serves it and is able to. A worker that names no queue may serve any; where nobody works at
+        """Return whether nobody runs such jobs of a queue (see `place_name`): it is paused, or none of those
+        who work serves it and is able to. A worker that names no queue may serve any; where nobody works at
         all, nobody is kept from anything [F3]."""
         if self._served is None:
             self._served = [
@@ -95,7 +96,7 @@ class Limits:
 
     @property
     def any_is_shut(self) -> bool:
-        """Whether that is so of any; `is_shut` was asked before."""
+        """Return whether that is so of any; `is_shut` was asked before."""
         if self._any_shut is None:
             places = (place for (place,) in fetch(self._connection, _SQL["places"]))
             self._any_shut = any(self.is_shut(place) for place in (*self._paused, *places))
@@ -150,7 +151,7 @@ class Gates:
         return gates_of(queue, task, options, own, key)
 
     def way(self, queue: str, task: str, options: str | None) -> Sequence[Gate]:
-        """The same for a job in the file."""
+        """Return the gates of a job in the file, in the order it passes them."""
         own, key = self._limits.tasks.get(task, (None, None))
         return () if options is None and own is None else _way(queue, task, options, own, key)
 
@@ -169,7 +170,7 @@ class Gates:
         return through, None
 
     def anyone_waits(self, gate: str) -> bool:
-        """Whether anybody waits there."""
+        """Return whether anybody waits there."""
         if gate not in self._waiting:
             self._waiting[gate] = bool(fetch(self._connection, _SQL["anyone_waits"], (gate,)))
         return self._waiting[gate]
@@ -255,7 +256,7 @@ class Gates:
 
     @property
     def any_reserved(self) -> bool:
-        """Whether tokens are reserved for anybody, or were before he had to wait elsewhere."""
+        """Return whether tokens are reserved for anybody, or were before he had to wait elsewhere."""
         if self._reserved is None:
             self._reserved = bool(fetch(self._connection, _SQL["any_reserved"]))
         return self._reserved
@@ -277,9 +278,9 @@ class Gates:
         self._advance(places, self._runs_left((gate, run) for gate, run, _ in places if run is not None))
 
     def drop_many(self, jobs: Sequence[int]) -> dict[int, list[str]]:
-        """The same for many jobs that have ended for good; which gates each of them had a pass of, but for
-        those of a run that others of it still have a place at. Whoever asks says when there is room at these
-        (see `free`)."""
+        """Give back the passes of many jobs that have ended for good; return which gates each of them had a
+        pass of, but for those of a run that others of it still have a place at. Whoever asks says when there
+        is room at these (see `free`)."""
         self.write()
         dropped: defaultdict[int, list[str]] = defaultdict(list)
         runs: defaultdict[tuple[str, int], list[_Place]] = defaultdict(list)
@@ -365,7 +366,7 @@ class Gates:
             self._passes[gate] -= n
 
     def _runs_left(self, runs: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
-        """Those of these runs of which some have not ended, and the place on their waiting list of the first
+        """Return the runs of which some jobs have not ended, and the place on their waiting list of the first
         of them."""
         gates = {gate for gate, _ in runs}
         found = fetch(self._connection, _SQL["runs_left"], (encode(list(gates)).decode(),)) if gates else ()

@@ -23,7 +23,7 @@ _SQL = Statements("runs")
 
 _Found = tuple[Any, ...]
 _TAKES_MORE: Final = '"fair_key":', '"part":', '"chunked":', '"expires":'
-"""What the options of a job contain that is left to claims. A value that does as well ends a run, too."""
+"""Marks in the options of a job that is left to claims. A value that does as well ends a run, too."""
 
 
 def follow(

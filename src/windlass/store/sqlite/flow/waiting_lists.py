@@ -29,7 +29,7 @@ _Found = tuple[Any, ...]
 """The columns of a `Row`."""
 _LANE, _OPTIONS, _ID, _TASK, _GATE = 1, 6, 7, 10, 11
 FAIR_KEY: Final = '"fair_key":'
-"""What the options of a job with a fair key contain; a value that does as well only takes the longer way."""
+"""The mark in the options of a job with a fair key; a value that does as well only takes the longer way."""
 
 OVER: Final = "over:"
 SHUT: Final = "shut:"
@@ -37,7 +37,7 @@ MAX_AT_ONCE: Final = 100
 """How many one transaction lets through a gate that a pass of was given back; promotion sees to the rest."""
 
 MAX_TOGETHER: Final = 1000
-"""The same of those that need no more than a place in their lane, which costs much less."""
+"""How many of those that need only a place in their lane, which costs much less."""
 
 MAX_GATES: Final = 500
 """How many waiting lists one step of promotion looks at, of each kind."""
@@ -115,7 +115,8 @@ def _way(tx: Transaction, found: _Found) -> Sequence[Gate]:
 
 
 def _is_only(gate: str, way: Sequence[Gate]) -> bool:
-    """Whether a job has no other gate. One whose limit was lifted meanwhile is not on its way any more."""
+    """Return whether a job has no other gate. One whose limit was lifted meanwhile is not on its way any
+    more."""
     return len(way) == 1 and way[0].name == gate
 
 
@@ -249,7 +250,7 @@ def _max_need(tx: Transaction, gate: str) -> float:
 
 
 def _return_fitting(tx: Transaction, gate: str, limit: int) -> int:
-    """Those whose need their budget can hold by now go back to their place on its waiting list."""
+    """Put jobs whose need their budget can hold by now back to their place on its waiting list."""
     back = BUDGET + gate.removeprefix(OVER)
     known = tx.budgets.named(_bucket(back)[0])
     found = [] if known is None else tx.all(_SQL["fitting"], (gate, known.settings.burst, limit))
@@ -275,7 +276,7 @@ def _is_idle(tx: Transaction, row: Row) -> bool:
 
 
 def _resume_queue(tx: Transaction, gate: str, limit: int) -> int:
-    """Those who wait for their queue go on, where somebody runs its jobs again."""
+    """Let jobs that wait for their queue go on, where somebody runs its jobs again."""
     gone = 0
     if not tx.limits.is_shut(gate.removeprefix(SHUT)):
         while gone < limit and (row := _first(tx, gate)) is not None:
@@ -290,14 +291,14 @@ def _first(tx: Transaction, gate: str) -> Row | None:
 
 
 def _has_room(tx: Transaction, gate: str, row: Row, left: int) -> bool:
-    """Whether the first who waits may go on, by what its gate is."""
+    """Return whether the first who waits may go on, by what its gate is."""
     if row.need is not None:
         return tx.budgets.soon(*_bucket(gate), row.need, tx.gates.passes(gate) + left) < math.inf
     return _has_pass(tx, gate, way_of(tx, row))
 
 
 def _has_pass(tx: Transaction, gate: str, way: Iterable[Gate]) -> bool:
-    """Whether one more may be beyond the gate of a key or a task, as a job whose way this is says."""
+    """Return whether one more may be beyond the gate of a key or a task, as a job whose way this is says."""
     for name, limit in way:
         if name == gate:
             return tx.gates.passes(gate) < limit

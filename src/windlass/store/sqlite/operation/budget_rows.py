@@ -116,8 +116,8 @@ class Budgets:
         return list({"": None, **{key: None for (key,) in found}})
 
     def grants(self, name: str, key: str, n: int, reserved: int = 0) -> bool:
-        """Whether it would grant n tokens now, beside those reserved for others. Half-open it grants one
-        call, the probe [F7]. A budget that does not exist grants nothing."""
+        """Return whether it would grant n tokens now, beside those reserved for others. Half-open it grants
+        one call, the probe [F7]. A budget that does not exist grants nothing."""
         budget = self.named(name)
         if budget is None:
             return False
@@ -135,7 +135,7 @@ class Budgets:
         return self.bucket(budget, key).soon(n, self._now, reserved)
 
     def has_plenty(self, name: str, key: str, n: int) -> bool:
-        """Whether it would grant so many tokens to many callers."""
+        """Return whether it would grant so many tokens to many callers."""
         budget = self.named(name)
         if budget is None or budget.breaker.allows(self._now) is not None:
             return False
@@ -234,7 +234,8 @@ decode_governor: Final = msgspec.json.Decoder(Governor).decode
 
 
 def bounds(connection: apsw.Connection, queues: Collection[str]) -> list[tuple[Any, ...]]:
-    """What bounds these queues: name, concurrency, how many run, and what is known of the governor."""
+    """Return the bounds of these queues: name, concurrency, how many run, and what is known of the
+    governor."""
     return fetch(connection, _SQL["bounds"], (encode(list(queues)).decode(),)) if queues else []
 
 
@@ -248,5 +249,5 @@ def governors_bucket(found: Iterable[Any], now: float) -> Bucket | None:
 
 
 def known(decided: str | None, rate_min: float, rate_max: float) -> Governor:
-    """What a queue's governor decided last; a new one begins carefully."""
+    """Return the last decision of a queue's governor; a new one begins carefully."""
     return Governor.first(rate_min, rate_max) if decided is None else decode_governor(decided)

@@ -41,9 +41,9 @@ class Lane:
     base: int = field(init=False)
     """The position before its first place: base + seq is a position."""
     joined: bool = field(default=False, init=False)
-    """Whether somebody has joined its ring of fair keys in this operation [C3]."""
+    """True if somebody has joined its ring of fair keys in this operation [C3]."""
     no_turns: bool = field(default=False, init=False)
-    """Whether nobody is in that ring, as far as this operation has looked."""
+    """True if nobody is in that ring, as far as this operation has looked."""
     window: int | None = field(default=None, init=False)
     """How many jobs of fair keys may wait in it, once somebody has asked."""
     stored: Bindings = field(init=False)
@@ -53,7 +53,7 @@ class Lane:
         self.stored = self.columns()
 
     def columns(self) -> Bindings:
-        """What changes in a lane's row, and its number."""
+        """Return the columns of a lane's row that change, and its number."""
         return (
             self.seq, self.hi, self.served, self.ready, self.held, self.running,
             self.scheduled, self.retrying, self.dead, self.id,
@@ -61,7 +61,7 @@ class Lane:
 
     @property
     def place(self) -> str:
-        """What it is called together with those of other priorities; see `place_name`."""
+        """Return the name that it shares with lanes of other priorities; see `place_name`."""
         return place_name(self.queue, self.needs)
 
     @property
@@ -80,7 +80,7 @@ class Lane:
         return pack(self.id, self.seq)
 
     def next_places(self, n: int) -> range:
-        """So many of them."""
+        """Return the next n positions."""
         first = self.base + self.seq + 1
         self.seq += n
         if n:
@@ -92,7 +92,7 @@ class Lane:
         self.joined, self.no_turns = True, False
 
     def runs(self, row: Row) -> bool:
-        """Whether an offered job of this lane is running: it stands at or before the cursor."""
+        """Return whether an offered job of this lane is running: it stands at or before the cursor."""
         return row.pos <= self.cursor
 
     def count(self, row: Row, by: int) -> None:
@@ -136,7 +136,7 @@ class Lanes:
         return self.numbered(RESERVED_LANE)
 
     def joined(self) -> list[Lane]:
-        """Those whose ring somebody has joined since this was last asked."""
+        """Return the lanes whose ring somebody has joined since the last call."""
         found = [lane for lane in self._by_id.values() if lane.joined]
         for lane in found:
             lane.joined = False
@@ -182,7 +182,7 @@ class Leases:
         self._left[self._last[3]] += 1
 
     def leave_many(self, claim: int, count: int) -> None:
-        """So many jobs of this claim no longer run."""
+        """Note that some jobs of this claim no longer run."""
         self._left[claim] += count
 
     def save(self) -> None:

@@ -1,4 +1,4 @@
-"""What an operation holds in its hands: the connection inside its savepoint, the time, and what it has loaded
+"""The state of an operation: the connection inside its savepoint, the time, and what it has loaded
 or changed in memory. `Inserts` is the part that creates jobs."""
 
 from __future__ import annotations
@@ -152,19 +152,19 @@ class Transaction:
         self.endings: list[Ending] = []
         """The jobs that have ended, and what follows from that is still to be done (see `settle`)."""
         self.awaited_ends: list[Ending] = []
-        """Those whose followers are still to be served (see `complete`)."""
+        """Ended jobs whose followers are still to be served (see `complete`)."""
         self.moves: list[Bindings] | None = None
         """Where jobs go, while that is gathered (see `transitions.together`)."""
         self.entries: list[Bindings] = []
-        """The same of those that go from a waiting list to their lane, and nothing else changes."""
+        """Rows that go from a waiting list to their lane, and nothing else changes."""
         self.passed: dict[int, tuple[str, int]] = {}
         """Jobs that were let through their only gate, with that and the place that they had there."""
         self.ended: Final[Counter[tuple[str, str, int]]] = Counter()
         """How many jobs of which queue and task have ended in which state [M7]."""
         self.notify: bool = False
-        """Whether somebody in this process may be waiting for this: jobs were offered, or have ended."""
+        """True if somebody in this process may be waiting for this: jobs were offered, or have ended."""
         self.steered: bool = False
-        """Whether hosts should ask at once what has changed; see `cluster.steering`."""
+        """True if hosts should ask at once what has changed; see `cluster.steering`."""
 
     def all(self, sql: str, bindings: Bindings = ()) -> list[tuple[Any, ...]]:
         """Run a statement and return its rows."""
