@@ -8,11 +8,13 @@ import pytest
 from tests.cli.kit import Desk
 from windlass import Windlass
 from windlass.operations.budgets import budgets, drain_budget
+from windlass.operations.jobs import jobs
+from windlass.operations.new_jobs import new_jobs
 from windlass.operations.operation import Operation, Ops, Subject
 from windlass.operations.principal import Principal, Role
 from windlass.web.api.routing import ENDPOINTS
 
-SUBJECTS: tuple[Subject, ...] = (budgets,)
+SUBJECTS: tuple[Subject, ...] = (budgets, new_jobs, jobs)
 EVERY = pytest.mark.parametrize(
     "operation", [each for subject in SUBJECTS for each in subject], ids=lambda each: str(each.name)
 )

@@ -78,17 +78,6 @@ def counted(answers: Mapping[str, int]) -> str:
     return ", ".join(f"{count:,} {answer.replace('_', ' ')}" for answer, count in answers.items())
 
 
-def changed(job: int, changes: Iterable[tuple[str, object]], answer: str) -> AuditEntry:
-    """A waiting job was changed, or was not: it waits no more. Arguments are not told."""
-    told = ", ".join(name if name in ("args", "kwargs") else f"{name} {value}" for name, value in changes)
-    return AuditEntry(f"change: {told}: {answer}" if answer != "changed" else f"changed: {told}", job)
-
-
-def replayed(job: int, copy: int) -> AuditEntry:
-    """A copy of a job was enqueued."""
-    return AuditEntry(f"replay: as job {copy}", job)
-
-
 def set_parallel(parent: int, parallel: int | None) -> AuditEntry:
     """The number of parts that may run at a time was changed."""
     return AuditEntry(f"set: {parts_at_a_time(parallel)}", parent)

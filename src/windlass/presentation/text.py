@@ -84,9 +84,14 @@ def local(moment: float, now: float | None = None) -> str:
     return f"{shown:%Y-%m-%d %H:%M:%S %Z} ({_away(moment, time.time() if now is None else now)})"
 
 
+def moment(text: str) -> float:
+    """Return a time as JSON has it in seconds since the epoch."""
+    return datetime.fromisoformat(text).timestamp()
+
+
 def local_of(text: str, now: float | None = None) -> str:
-    """The same of a time as JSON has it."""
-    return local(datetime.fromisoformat(text).timestamp(), now)
+    """Return a time as JSON has it as people read it: local, with its zone and how far away it is."""
+    return local(moment(text), now)
 
 
 def in_zone(moment: float, zone: tzinfo, now: float) -> str:

@@ -6,7 +6,7 @@ import pytest
 
 from windlass import Windlass
 from windlass.errors import InvalidArguments, InvalidName, InvalidOption
-from windlass.web.service.bodies import Maker, NewJobBody
+from windlass.operations.bodies import Maker, NewJobBody
 
 
 def body(**said: Any) -> NewJobBody:

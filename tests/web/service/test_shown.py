@@ -5,8 +5,8 @@ import pytest
 from windlass.core.histogram import bucket
 from windlass.core.rollup import HOUR, MINUTE, Gauges, Reading, Sample
 from windlass.core.states import State
+from windlass.operations.events import timeline
 from windlass.store.records import EventRecord, Failure, JobRecord, Options
-from windlass.web.service.events import timeline
 from windlass.web.service.measures import COARSE, Range, point, points, range_of, rate, shown
 from windlass.web.service.parents import CELLS, strip
 

@@ -7,9 +7,9 @@ from typing import Final
 import msgspec
 
 from windlass.handles.bulk import Verb
+from windlass.operations.jobs import Where
 from windlass.operations.principal import Role
 from windlass.web.api.endpoint import Call, Nothing, Table
-from windlass.web.api.jobs import Where
 from windlass.web.service.shapes import BulkShape
 
 

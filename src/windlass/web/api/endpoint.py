@@ -9,10 +9,10 @@ from typing import Any, Final, Generic, TypeVar, get_args, get_type_hints
 
 import msgspec
 
+from windlass.operations.bodies import check_texts
 from windlass.operations.principal import Principal, Role
 from windlass.web.http.problems import Invalid, Problem
 from windlass.web.http.queries import read_query
-from windlass.web.service.bodies import check_texts
 from windlass.web.service.checks import found_id
 from windlass.web.service.service import Service
 

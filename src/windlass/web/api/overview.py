@@ -6,11 +6,9 @@ from typing import Annotated, Final
 
 import msgspec
 
-from windlass.operations.operation import Limit, Name, Text
+from windlass.operations.operation import JobId, Limit, Name, Text, given_id
 from windlass.store.records import EventKind
 from windlass.web.api.endpoint import Call, Nothing, Table
-from windlass.web.service.bodies import JobId
-from windlass.web.service.checks import given_id
 from windlass.web.service.measures import LONGEST, SHORTEST
 from windlass.web.service.shapes import (
     FoundEvents,

@@ -11,11 +11,12 @@ import msgspec
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from windlass.operations.budgets import budgets
+from windlass.operations.jobs import jobs
+from windlass.operations.new_jobs import new_jobs
 from windlass.web.api.bulk import bulk
 from windlass.web.api.derived import endpoints
 from windlass.web.api.endpoint import Call, Endpoint, query_of, read_body
 from windlass.web.api.groups import groups
-from windlass.web.api.jobs import jobs
 from windlass.web.api.overview import overview
 from windlass.web.api.parents import parents
 from windlass.web.api.queues import queues
@@ -27,7 +28,8 @@ from windlass.web.http.problems import NotFound, Problem, problem_of
 from windlass.web.service.service import Service
 
 ENDPOINTS: Final[tuple[Endpoint, ...]] = (
-    *jobs,
+    *endpoints(new_jobs),
+    *endpoints(jobs),
     *bulk,
     *queues,
     *parents,

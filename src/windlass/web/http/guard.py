@@ -25,12 +25,12 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from windlass.handles.signal_links import PATH
+from windlass.operations.bodies import NOT_KEPT
 from windlass.operations.principal import Principal, Role
 from windlass.web.http.answers import refuse, with_common_headers
 from windlass.web.http.logins import Logins
 from windlass.web.http.origin import SAFE, Hosts, from_elsewhere, is_loopback, passed_on
 from windlass.web.http.problems import Invalid, NotFound, Problem, problem_of, timed_out
-from windlass.web.service.bodies import NOT_KEPT
 
 Authorize: TypeAlias = Callable[[Request], "Principal | Awaitable[Principal | None] | None"]
 """Finds the principal of a request by the means of the app that this one is mounted in; None refuses it."""

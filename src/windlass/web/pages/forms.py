@@ -9,9 +9,9 @@ from urllib.parse import parse_qsl
 from starlette.requests import Request
 from starlette.responses import RedirectResponse
 
+from windlass.operations.bodies import check_texts
 from windlass.web.http.problems import Invalid, Problem
 from windlass.web.pages.rendering import link
-from windlass.web.service.bodies import check_texts
 from windlass.web.service.checks import found_id
 
 MAX_BYTES: Final = 64 * 1024

@@ -7,6 +7,7 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
+from windlass.operations.jobs import cancel_jobs
 from windlass.presentation.parents import ParentShape
 from windlass.web.http.problems import Invalid
 from windlass.web.http.queries import choice
@@ -59,7 +60,7 @@ async def act(service: Service, request: Request) -> Response:
             again = await service.parents.redrive(principal, id)
             return go(request, here, "redriven" if again else "none", again or None)
         case "cancel":
-            answers = await service.jobs.act(principal, "cancel", [id])
+            answers = (await service.run(principal, cancel_jobs, [id])).answers
             done = answers[str(id)] in ("cancelled", "requested")
             return go(request, here, "cancelled" if done else "none", 1 if done else None)
     raise Invalid("do must be redrive, cancel or parallel", "do")

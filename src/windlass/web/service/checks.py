@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from windlass.core import ids
-from windlass.errors import InvalidOption
 from windlass.web.http.problems import Invalid, NotFound
 
 
@@ -16,14 +15,6 @@ def found_id(word: str) -> int:
     id = ids.read(word)
     if id is None:
         raise NotFound("there is no such job: an id is a whole number")
-    return id
-
-
-def given_id(word: str) -> int:
-    """An id in a body or a query. Raises InvalidOption for what can be none."""
-    id = ids.read(word)
-    if id is None:
-        raise InvalidOption(f"{word[:40]!r} is not a job id; listings show them")
     return id
 
 

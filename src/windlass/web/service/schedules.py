@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 from windlass.errors import ConfigurationError, EnqueueError
+from windlass.operations.bodies import Maker
 from windlass.operations.principal import Principal, Role
 from windlass.presentation import audit
 from windlass.presentation.text import one_line
@@ -18,7 +19,7 @@ from windlass.tasks.schedule_options import changed, made_of
 from windlass.web.http.problems import Conflict, Invalid, NotFound
 from windlass.web.service import views
 from windlass.web.service.audit import Actions, Audit
-from windlass.web.service.bodies import Maker, NewScheduleBody, ScheduleChanges
+from windlass.web.service.bodies import NewScheduleBody, ScheduleChanges
 from windlass.web.service.shapes import ScheduleView
 from windlass.web.service.store_access import StoreAccess
 

@@ -24,7 +24,6 @@ from windlass.web.service.durable.signals import Signals
 from windlass.web.service.durable.streams import Streams
 from windlass.web.service.events import Events
 from windlass.web.service.findings import Findings
-from windlass.web.service.jobs import Jobs
 from windlass.web.service.measures import Measures
 from windlass.web.service.overview import Overviews
 from windlass.web.service.parents import Parents
@@ -51,7 +50,6 @@ class Service:
         self.audit: Final = Audit(self.store)
         self.queues: Final = Queues(self.store, self.audit)
         self.tasks: Final = Tasks(app, self.store, self.audit)
-        self.jobs: Final = Jobs(app, self.store, self.audit)
         self.streams: Final = Streams(self.store)
         self.bulk: Final = BulkOperations(self.store, self.audit)
         self.parents: Final = Parents(self.store, self.audit)

@@ -10,12 +10,9 @@ import msgspec
 
 from windlass.presentation.events import EventShape
 from windlass.presentation.flow import QueueShape, ScheduleShape, WorkerShape
-from windlass.presentation.groups import GroupShape
-from windlass.presentation.jobs import JobShape
 from windlass.presentation.parents import ParentShape, PartShape
-from windlass.presentation.steps import StepShape
 from windlass.store.fields import TaskRecord
-from windlass.store.records import EnqueueStatus, Finding, Table
+from windlass.store.records import Finding, Table
 
 Level = Literal["ok", "warning", "error"]
 
@@ -112,26 +109,6 @@ class QueueView(QueueShape, frozen=True, kw_only=True):
     """Jobs that succeeded per minute, over the last one or two; null before anything was measured."""
 
 
-class ListedJob(JobShape, frozen=True, kw_only=True):
-    """A job in a listing: of its errors only the last, without traceback."""
-
-    state_text: str
-    """The state; `retrying (2 tries)` where it is retried [M4]."""
-    cut: bool = False
-    """Whether payload, result or checkpoint was too long for a listing and left out; get the job instead."""
-
-
-class ListedJobs(msgspec.Struct, frozen=True, kw_only=True):
-    """A page of jobs, newest first. It may be short or empty and still have a cursor."""
-
-    jobs: list[ListedJob]
-    cursor: str | None
-    looked: int
-    """How many jobs were searched for it."""
-    back_to: str | None
-    """The time back to which jobs were searched [M3]."""
-
-
 class PartView(PartShape, frozen=True, kw_only=True):
     """A part, with its state as text."""
 
@@ -153,26 +130,6 @@ class ParentView(ParentShape, frozen=True, kw_only=True):
     """State → number of parts, of those that the strip covers."""
     needing: list[PartView]
     """Some of those that need attention, the most urgent first."""
-
-
-class JobView(JobShape, frozen=True, kw_only=True):
-    """A job, why it waits, and its timeline."""
-
-    state_text: str
-    why: str | None
-    """Why it does not run, null where it runs or has ended [M4]."""
-    running_since: str | None
-    """When its current run started; null where it does not run."""
-    deadline: str | None
-    """The deadline of that run: from the timeout of the job or its task, or the queue's limit."""
-    timeline: list[EventShape]
-    """Its events, the earliest first."""
-    parent: ParentShape | None
-    """The job as a parent, where it was split. If it is a part, see `part`."""
-    group: GroupShape | None
-    """The group that it ends."""
-    steps: list[StepShape]
-    """Its newest steps and sleeps, oldest first [W1]."""
 
 
 class BusyShape(msgspec.Struct, frozen=True):
@@ -319,16 +276,6 @@ class Operations(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the cluster has a coordinator now."""
     reports: int
     findings: list[FindingShape]
-
-
-class ReceiptShape(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of an enqueued job: its id, or the id of the unfinished job that holds its unique key; null
-    where it was parked."""
-
-    id: str | None
-    status: EnqueueStatus
-    pressure: float | None = None
-    """How full its queue is, from 0.7 on: slow down [F4]."""
 
 
 class BulkShape(msgspec.Struct, frozen=True, kw_only=True):
