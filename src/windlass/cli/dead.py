@@ -3,7 +3,6 @@ them, by id or by filter [O6]."""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import time
 from collections import Counter
@@ -16,14 +15,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from windlass.cli.jobs import cursor_option, list_jobs, show_answers
 from windlass.cli.options import JobId, filters, limit_option, queue_filter, task_filter, with_json
 from windlass.cli.output import console, print_answer, print_json, print_table
-from windlass.cli.target import Target, record
+from windlass.cli.target import Target
 from windlass.core.counts import plural
 from windlass.core.states import State
 from windlass.handles import bulk
+from windlass.operations.bulk import apply, count, in_words
 from windlass.operations.jobs import act, list_causes
-from windlass.presentation import audit
 from windlass.presentation.text import local_of
-from windlass.store.protocol import Store
 from windlass.store.records import JobFilter
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -127,7 +125,7 @@ def _act_on_many(
     yes: bool,
     dry_run: bool,
 ) -> None:
-    found = target.run(lambda store: bulk.count(store, where))
+    found = target.with_ops(lambda ops: count(ops, where, within=None))
     if limit is not None and (found.more or found.jobs > limit) and limit <= bulk.CAP:
         found = bulk.Count(limit)
     if dry_run or not found.jobs:
@@ -135,34 +133,14 @@ def _act_on_many(
         return
     if not yes:
         click.confirm(f"{_SAID[verb]} {_jobs(found)}?", abort=True, err=True)
+    answers: Counter[str] = Counter()
     with _bar(_SAID[verb], None if found.more else found.jobs) as progress:
-        answers = target.run(lambda store: _apply(store, where, verb, limit, progress))
-    _show(found, answers, as_json, audit.counted(answers) or "nothing was left to do")
+        target.with_ops(lambda ops: apply(ops, verb, where, answers, progress, limit))
+    _show(found, answers, as_json, in_words(answers) or "nothing was left to do")
 
 
 def _jobs(found: bulk.Count) -> str:
     return f"{found} dead jobs" if found.more else plural(found.jobs, "dead job")
-
-
-async def _apply(
-    store: Store,
-    where: JobFilter,
-    verb: Literal["retry", "delete"],
-    limit: int | None,
-    progress: bulk.Progress,
-) -> bulk.Answers:
-    """Act on all that the filter finds. The timeline hears of it also where it stops half-way."""
-    answers: Counter[str] = Counter()
-    state = "failed"
-    try:
-        await bulk.apply(store, where, verb, limit=limit, progress=progress, answers=answers)
-        state = "done"
-    except asyncio.CancelledError:
-        state = "stopped"
-        raise
-    finally:
-        await record(store, [audit.steered_many(verb, state, answers, where)])
-    return dict(answers)
 
 
 def _show(found: bulk.Count, answers: Mapping[str, int], as_json: bool, words: str) -> None:

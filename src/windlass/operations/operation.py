@@ -26,7 +26,7 @@ from windlass.core import ids
 from windlass.core.names import MAX_LENGTH
 from windlass.errors import InvalidOption
 from windlass.operations.principal import Principal, Role
-from windlass.presentation.audit import AuditEntry
+from windlass.presentation.audit import AuditEntry, record
 from windlass.presentation.cluster_state import ClusterState, read_full_state
 from windlass.presentation.text import one_line
 from windlass.store.fields import Unit
@@ -78,6 +78,9 @@ class Reads(Protocol):
     def in_words(self, error: Exception) -> str:
         """Return what readers may see of an error."""
 
+    async def done(self, principal: Principal, *deeds: AuditEntry) -> None:
+        """Record what somebody did, and let readers read again."""
+
 
 class Ops:
     """What an operation is handed."""
@@ -121,6 +124,21 @@ class Ops:
             self.memory[kind] = kind(self.app)
         made: T = self.memory[kind]
         return made
+
+    async def later(self, work: Callable[[Ops], Awaitable[T]]) -> T:
+        """Do something for the same principal when this operation has ended."""
+
+        async def asked(store: Store) -> T:
+            return await work(Ops(self.app, store, self.principal, self._reads))
+
+        return await self.app._store_handle().acall(asked)
+
+    async def tell(self, deed: AuditEntry) -> None:
+        """Record what was done after the answer, or in spite of an error."""
+        if self._reads is None:
+            await record(self.store, [deed], self.principal.name)
+        else:
+            await self._reads.done(self.principal, deed)
 
     def did(
         self, text: str, *, said: str = "", job: int | None = None, queue: str = "", task: str = ""

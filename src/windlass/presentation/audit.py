@@ -17,7 +17,7 @@ import msgspec
 from windlass.core.counts import plural
 from windlass.presentation.text import one_line, parts_at_a_time
 from windlass.store.protocol import Store
-from windlass.store.records import Event, JobFilter, Report
+from windlass.store.records import Event, Report
 
 MAX_SINGLE: Final = 50
 """Up to so many jobs each get an event of their own."""
@@ -65,17 +65,6 @@ def steered(verb: str, answers: Mapping[int, str]) -> list[AuditEntry]:
 def signalled(job: int, name: str, answer: str) -> AuditEntry:
     """A job was sent a signal. Its value is not shown: it may be a secret."""
     return AuditEntry(f"signal {name}: {answer}", job)
-
-
-def steered_many(verb: str, state: str, answers: Mapping[str, int], where: JobFilter) -> AuditEntry:
-    """Jobs that a filter finds were retried, cancelled or deleted. `state`: done, stopped, failed."""
-    text = counted(answers) or "nothing to do"
-    return AuditEntry(f"bulk {verb} {state}: {text}", queue=where.queue or "", task=where.task or "")
-
-
-def counted(answers: Mapping[str, int]) -> str:
-    """How many jobs gave which answer."""
-    return ", ".join(f"{count:,} {answer.replace('_', ' ')}" for answer, count in answers.items())
 
 
 def set_parallel(parent: int, parallel: int | None) -> AuditEntry:

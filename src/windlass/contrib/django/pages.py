@@ -28,9 +28,9 @@ from windlass.contrib.django.models import Dead, Job, Queue
 from windlass.core.ids import MAX_ID, read
 from windlass.core.states import State
 from windlass.errors import ConfigurationError, StoreError
+from windlass.operations.bulk import in_words
 from windlass.operations.jobs import Listing
 from windlass.operations.refusals import Refusal
-from windlass.presentation.audit import counted
 
 VERBS: Final = ("retry", "cancel")
 PAGE: Final = 50
@@ -156,7 +156,7 @@ class JobPages(StorePages):
         else:
             who = f"{request.user.get_username()}@admin"
             answers = admin_store.steer(app_of(request), cast("admin_store.Verb", verb), ids, who, self.only)
-            messages.success(request, f"{verb}: {counted(Counter(answers.values()))}")
+            messages.success(request, f"{verb}: {in_words(Counter(answers.values()))}")
         return HttpResponseRedirect(back)
 
     def filters(self, request: Any) -> list[tuple[str, list[Any]]]:

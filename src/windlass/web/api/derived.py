@@ -27,7 +27,10 @@ def _endpoint(operation: Operation[Any, Any]) -> Endpoint:
 
     async def handler(call: Call[Any, Any]) -> Any:
         sent = _arguments(others, call.query if reads else call.body)
-        places = [call.id if param.name == "id" else call.path[param.name] for param in named]
+        places = [
+            call.id if param.name == "id" and param.type is not str else call.path[param.name]
+            for param in named
+        ]
         return await call.service.run(call.principal, operation, *places, **sent)
 
     handler.__name__ = operation.name

@@ -11,9 +11,9 @@ import msgspec
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from windlass.operations.budgets import budgets
+from windlass.operations.bulk import bulk
 from windlass.operations.jobs import jobs
 from windlass.operations.new_jobs import new_jobs
-from windlass.web.api.bulk import bulk
 from windlass.web.api.derived import endpoints
 from windlass.web.api.endpoint import Call, Endpoint, query_of, read_body
 from windlass.web.api.groups import groups
@@ -30,7 +30,7 @@ from windlass.web.service.service import Service
 ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *endpoints(new_jobs),
     *endpoints(jobs),
-    *bulk,
+    *endpoints(bulk),
     *queues,
     *parents,
     *groups,

@@ -8,6 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from windlass.core.states import State
+from windlass.operations.bulk import list_bulks
 from windlass.operations.jobs import CauseShape, list_causes, list_dead
 from windlass.store.records import JobFilter
 from windlass.web.pages.jobs import LISTED
@@ -45,7 +46,7 @@ async def listing(service: Service, request: Request) -> Response:
         task=task,
         cursor=cursor,
         search=write_search(where),
-        bulks=(await service.bulk.all(principal))[:5],
+        bulks=(await service.run(principal, list_bulks)).operations[:5],
         back=f"/dead?{request.url.query}",
     )
 

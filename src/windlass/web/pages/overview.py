@@ -10,6 +10,7 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
+from windlass.operations.bulk import BulkShape, list_bulks
 from windlass.presentation.events import EventShape
 from windlass.store.records import EventKind
 from windlass.web.http.queries import choice
@@ -19,7 +20,6 @@ from windlass.web.pages.rendering import principal_of, render
 from windlass.web.service.checks import found_id
 from windlass.web.service.partial import PartialAnswer
 from windlass.web.service.service import Service
-from windlass.web.service.shapes import BulkShape
 
 _EVENTS: Final = 100
 _LARGEST: Final = 10
@@ -120,4 +120,5 @@ def by_time(events: Iterable[EventShape]) -> list[EventShape]:
 
 async def under_way(service: Service, request: Request) -> list[BulkShape]:
     """Operations on many jobs that have not ended."""
-    return [bulk for bulk in await service.bulk.all(principal_of(request)) if bulk.state == "running"]
+    found = await service.run(principal_of(request), list_bulks)
+    return [bulk for bulk in found.operations if bulk.state == "running"]

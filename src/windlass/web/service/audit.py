@@ -14,7 +14,7 @@ import time
 import weakref
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import count
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from windlass.errors import WindlassError
 from windlass.operations.principal import Principal
@@ -24,7 +24,9 @@ from windlass.store.protocol import Store
 from windlass.store.records import Event, Report
 from windlass.web.http.problems import Invalid
 from windlass.web.service.checks import check_bounds
-from windlass.web.service.store_access import StoreAccess
+
+if TYPE_CHECKING:
+    from windlass.web.service.store_access import StoreAccess
 
 T = TypeVar("T")
 Send: TypeAlias = Callable[[int, int, Report], Awaitable[object]]

@@ -13,12 +13,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
+from windlass.operations.bulk import BulkOperations
 from windlass.operations.operation import Operation, Ops
 from windlass.operations.principal import Principal
 from windlass.presentation.audit import AuditEntry
 from windlass.store.protocol import Store
-from windlass.web.service.audit import Audit
-from windlass.web.service.bulk import BulkOperations
 from windlass.web.service.durable.groups import Groups
 from windlass.web.service.durable.signals import Signals
 from windlass.web.service.durable.streams import Streams
@@ -47,11 +46,10 @@ class Service:
     def __init__(self, app: Windlass) -> None:
         self._app = app
         self.store: Final = StoreAccess(app)
-        self.audit: Final = Audit(self.store)
+        self.audit: Final = self.store.audit
         self.queues: Final = Queues(self.store, self.audit)
         self.tasks: Final = Tasks(app, self.store, self.audit)
         self.streams: Final = Streams(self.store)
-        self.bulk: Final = BulkOperations(self.store, self.audit)
         self.parents: Final = Parents(self.store, self.audit)
         self.groups: Final = Groups(self.store, self.audit)
         self.schedules: Final = Schedules(app, self.store, self.audit)
@@ -84,5 +82,6 @@ class Service:
 
     async def close(self) -> None:
         """Stop what runs in the background."""
-        await self.bulk.close()
+        if (bulks := self.store.memory.get(BulkOperations)) is not None:
+            await bulks.close()
         await self.audit.close()

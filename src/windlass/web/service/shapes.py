@@ -276,22 +276,3 @@ class Operations(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the cluster has a coordinator now."""
     reports: int
     findings: list[FindingShape]
-
-
-class BulkShape(msgspec.Struct, frozen=True, kw_only=True):
-    """A bulk operation that runs in the background of this process [O6]."""
-
-    id: str
-    verb: Literal["retry", "cancel", "delete"]
-    where: dict[str, str]
-    by: str
-    """Who started it."""
-    state: Literal["running", "done", "stopped", "failed"]
-    done: int
-    """Jobs handled so far."""
-    expected: int | None
-    """How many jobs matched when it started; null where they were too many to count."""
-    answers: dict[str, int]
-    error: str | None
-    started_at: str
-    ended_at: str | None
