@@ -23,7 +23,7 @@ from windlass.presentation.text import iso, local, one_line, parsed, span
 
 READING = [
     *("jobs", "job show", "queues", "dead list", "dead causes", "workers", "doctor", "top", "migrate"),
-    *("parents", "parent show", "parent set", "parent redrive", "parent cancel", "tasks"),
+    *("parents", "parent show", "parent parts", "parent set", "parent redrive", "parent cancel", "tasks"),
     *("maintain promote", "maintain rescue", "maintain retention", "maintain slots"),
     *("maintain schedules", "maintain governor", "queue show", "budgets", "budget take", "gates"),
     *("watermarks", "schedules list", "schedules next", "schedules run", "schedules backfill"),

@@ -9,13 +9,17 @@ from tests.cli.kit import Desk
 from windlass import Windlass
 from windlass.operations.budgets import budgets, drain_budget
 from windlass.operations.bulk import bulk, preview_bulk
+from windlass.operations.groups import groups
 from windlass.operations.jobs import jobs
 from windlass.operations.new_jobs import new_jobs
 from windlass.operations.operation import Operation, Ops, Subject
+from windlass.operations.parents import parents
 from windlass.operations.principal import Principal, Role
+from windlass.operations.schedules import schedules
+from windlass.operations.signals import signals
 from windlass.web.api.routing import ENDPOINTS
 
-SUBJECTS: tuple[Subject, ...] = (budgets, new_jobs, jobs, bulk)
+SUBJECTS: tuple[Subject, ...] = (budgets, bulk, groups, jobs, new_jobs, parents, schedules, signals)
 EVERY = pytest.mark.parametrize(
     "operation", [each for subject in SUBJECTS for each in subject], ids=lambda each: str(each.name)
 )

@@ -32,7 +32,7 @@ TABLES = {
     "watermarks": flow._MARKS,
     "jobs": jobs._COLUMNS,
     "parents": parent_page.COLUMNS,
-    "parent show": parent_page._NEEDING,
+    "parent show": parent_page.PARTS,
     "queues": (*queues.COLUMNS, "??>slots", "??>workers", "state"),
     "schedules": schedules._COLUMNS,
     "tasks": tasks._COLUMNS,

@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Sequence
@@ -107,11 +108,11 @@ def test_p10_show_tells_everything(any_desk: Desk) -> None:
 def test_p4_the_parts_in_json(any_desk: Desk) -> None:
     id = made(any_desk, on_the_way)
     answer = any_desk.json("parent", "show", id)
-    assert answer["parent"]["id"] == id
-    parts = answer["parts"]
+    assert (answer["id"], answer["strip"], answer["final_state"]) == (id, "sdtrqw", None)
+    parts = any_desk.json("parent", "parts", id)["parts"]
     assert [part["index"] for part in parts] == [0, 1, 2, 3, 4, 5]
     assert {(part["parent"], part["total"], part["created_at"]) for part in parts} == {
-        (id, 6, answer["parent"]["created_at"])
+        (id, 6, answer["created_at"])
     }
     assert [part["state"] for part in parts] == [
         *("succeeded", "dead", "retrying", "running", "ready", "waiting"),
@@ -121,6 +122,9 @@ def test_p4_the_parts_in_json(any_desk: Desk) -> None:
     assert (parts[3]["done"], parts[3]["size"], parts[3]["records"], parts[3]["attempt"]) == (5, 10, 30, 1)
     assert parts[2]["span"] == [2]
     assert isinstance(parts[0]["job"], str)
+    some = any_desk.json("parent", "parts", id, "--start", "2", "--limit", "2")["parts"]
+    assert some == parts[2:4]
+    assert "retrying (1 try)" in any_desk.ok("parent", "parts", id)
 
 
 def test_m4_parts_that_are_tried_again_are_told_on_their_parent(any_desk: Desk) -> None:
@@ -128,10 +132,10 @@ def test_m4_parts_that_are_tried_again_are_told_on_their_parent(any_desk: Desk) 
     over, id = made(any_desk, ended), made(any_desk, on_the_way)
     told = {"parts": 1, "tries": 1, "error": "ValueError: not yet", "text": "1 part retrying (1 try)"}
     assert any_desk.json("parents")["parents"][0]["retrying"] == told
-    assert any_desk.json("parent", "show", id)["parent"]["retrying"] == told
-    assert any_desk.json("parent", "set", id, "--parallel", "4")["parent"]["retrying"] == told
+    assert any_desk.json("parent", "show", id)["retrying"] == told
+    assert any_desk.json("parent", "set", id, "--parallel", "4")["retrying"] == told
     assert "1 part retrying (1 try), last: ValueError: not yet" in any_desk.ok("job", "show", id)
-    assert any_desk.json("parent", "show", over)["parent"]["retrying"] is None
+    assert any_desk.json("parent", "show", over)["retrying"] is None
     assert "retrying" not in any_desk.ok("job", "show", over)
 
 
@@ -146,7 +150,7 @@ def test_p9_show_tells_how_it_ended_and_what_to_do(desk: Desk) -> None:
     well, ill = made(desk, ended), made(desk, failed)
     said = desk.ok("parent", "show", well)
     assert "100 %" in said
-    assert "finalizer  job " in said
+    assert re.search(r"finalizer  job \d+, succeeded\n", said)
     assert "redrive" not in said
     said = desk.ok("parent", "show", ill)
     assert "1 of its parts failed, 0 are tolerated" in said
@@ -156,7 +160,7 @@ def test_p9_show_tells_how_it_ended_and_what_to_do(desk: Desk) -> None:
 
 def test_p4_job_show_tells_of_parts_and_parents(any_desk: Desk) -> None:
     over, id = made(any_desk, ended), made(any_desk, on_the_way)
-    part = any_desk.json("parent", "show", id)["parts"][2]
+    part = any_desk.json("parent", "parts", id)["parts"][2]
     said = any_desk.ok("job", "show", part["job"])
     assert "index 2 (from 0) of 6" in said
     assert f"of parent  {id}, split 20" in said
@@ -168,7 +172,7 @@ def test_p4_job_show_tells_of_parts_and_parents(any_desk: Desk) -> None:
     assert "it waits for its parts" in said
     assert "1 of 6 parts succeeded, 25 %" in said
     assert f"`windlass parent show {id}`" in said
-    final = any_desk.json("parent", "show", over)["parent"]["final"]
+    final = any_desk.json("parent", "show", over)["final"]
     assert "part       finalizer" in any_desk.ok("job", "show", final)
 
 
@@ -198,7 +202,9 @@ def test_jobs_by_the_states_of_parents(any_desk: Desk) -> None:
     assert "a worker splits it into parts" in any_desk.ok("job", "show", ids["splitting"])
 
 
-@pytest.mark.parametrize("verb", [("show",), ("show", "--watch", "--json"), ("cancel",), ("redrive",)])
+@pytest.mark.parametrize(
+    "verb", [("show",), ("show", "--watch", "--json"), ("parts",), ("cancel",), ("redrive",)]
+)
 def test_an_id_that_is_no_parent(desk: Desk, verb: Sequence[str]) -> None:
     async def fill(rig: Rig) -> list[int]:
         worker = await rig.worker()
@@ -233,7 +239,7 @@ def test_p8_set_changes_how_many_run(any_desk: Desk) -> None:
     over, id = made(any_desk, ended), made(any_desk, on_the_way)
     said = any_desk.ok("parent", "set", id, "--parallel", "5")
     assert said == f"{id} runs up to 5 parts at a time; 3 are out now; see `windlass parent show {id}`\n"
-    assert any_desk.json("parent", "set", id, "--parallel", "2")["parent"]["parallel"] == 2
+    assert any_desk.json("parent", "set", id, "--parallel", "2")["parallel"] == 2
     any_desk.refused("parent", "set", id, "--parallel", "0", code=2)
     any_desk.refused("parent", "set", id, code=2)
     assert "no parent" in any_desk.refused("parent", "set", UNKNOWN, "--parallel", "2")
@@ -246,8 +252,8 @@ def test_p9_redrive_runs_the_failed_ones(any_desk: Desk) -> None:
     follow = f"follow it with `windlass parent show {id} --watch`"
     assert said == f"{id} runs 1 part (a finalizer counts as one) again; {follow}\n"
     answer = any_desk.run("parent", "redrive", id, "--json")
-    assert (answer.exit_code, json.loads(answer.stdout)["redriven"]) == (1, 0)
-    assert json.loads(answer.stdout)["parent"]["state"] == "waiting"
+    assert (answer.exit_code, json.loads(answer.stdout)) == (1, {"redriven": 0})
+    assert any_desk.json("parent", "show", id)["state"] == "waiting"
     answer = any_desk.run("parent", "redrive", id)
     assert (answer.exit_code, "neither its finalizer nor any part failed" in answer.stdout) == (1, True)
 
@@ -289,7 +295,7 @@ def test_p10_watch_ends_with_the_parent(desk: Desk, how: Made, code: int) -> Non
     assert answer.exit_code == code
     (frame,) = map(json.loads, answer.stdout.splitlines())
     assert frame["parent"]["id"] == id
-    assert sum(frame["states"].values()) == 3
+    assert sum(frame["parent"]["states"].values()) == 3
     assert frame["at"].endswith("Z")
 
 
@@ -382,7 +388,7 @@ async def group_of_two(rig: Rig) -> int:
 def test_w4_a_group_is_shown_closed_and_cancelled(desk: Desk) -> None:
     id = made(desk, group_of_two)
     assert "2 jobs: 2 ready" in desk.run("group", "show", id).stdout
-    assert json.loads(desk.run("group", "show", id, "--json").stdout)["group"]["counts"] == {"ready": 2}
+    assert json.loads(desk.run("group", "show", id, "--json").stdout)["counts"] == {"ready": 2}
     assert "closed" in desk.run("group", "close", id).stdout
     assert "was not open" in desk.run("group", "close", id).stdout
     assert "cancelled, with 2 jobs" in desk.run("group", "cancel", id).stdout

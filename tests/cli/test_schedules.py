@@ -8,6 +8,7 @@ import pytest
 from tests.cli.kit import Desk
 from tests.conformance.kit import Rig
 from windlass.cli.schedules import schedule_row
+from windlass.operations.schedules import ScheduleView
 from windlass.store.records import NewSchedule, ScheduleRecord
 
 
@@ -131,13 +132,13 @@ def test_k4_add_set_and_revert(any_desk: Desk) -> None:
     assert "there is a schedule eu already" in again
     made = any_desk.json(
         "schedules", "set", "eu", "--cron", "0 9 * * *", "--tz", "Asia/Tokyo", "--overlap", "queue"
-    )["schedule"]
+    )
     assert (made["cron"], made["tz"], made["overlap"], made["payload"]) == (
         *("0 9 * * *", "Asia/Tokyo", "queue", ["eu"]),
     )
-    tagged = any_desk.json("schedules", "set", "eu", "--priority", "high")["schedule"]
+    tagged = any_desk.json("schedules", "set", "eu", "--priority", "high")
     assert (tagged["priority"], tagged["queue"], tagged["payload"]) == ("high", "reports", ["eu"])
-    other = any_desk.json("schedules", "set", "eu", "--args", '{"region": "fr"}')["schedule"]
+    other = any_desk.json("schedules", "set", "eu", "--args", '{"region": "fr"}')
     assert (other["payload"], other["queue"], other["origin"]) == ({"region": "fr"}, "reports", "live")
     assert "no code declares it" in any_desk.refused("schedules", "revert", "eu")
     seeded(any_desk)
@@ -145,7 +146,23 @@ def test_k4_add_set_and_revert(any_desk: Desk) -> None:
     listed = {each["name"]: each for each in any_desk.json("schedules", "list")["schedules"]}
     assert (listed["daily"]["origin"], listed["daily"]["differences"]) == ("changed", {"cron": "0 9 * * *"})
     assert "changed at run time" in any_desk.ok("schedules", "list")
-    assert any_desk.json("schedules", "revert", "daily")["schedule"]["origin"] == "code"
+    assert any_desk.json("schedules", "revert", "daily")["origin"] == "code"
+
+
+def test_k4_e5_another_task_brings_the_queue_that_workers_publish(any_desk: Desk) -> None:
+    seeded(any_desk)
+    any_desk.visit(lambda rig: rig.worker("mail", tasks={"mail.send": "mail"}))
+    other = any_desk.json("schedules", "set", "daily", "--task", "mail.send", "--args", "[7]")
+    assert (other["task"], other["queue"], other["payload"]) == ("mail.send", "mail", [7])
+
+
+def test_k4_what_is_done_is_printed_as_the_api_answers_it(any_desk: Desk) -> None:
+    seeded(any_desk)
+    assert any_desk.json("schedules", "pause", "daily")["state_text"] == "paused"
+    resumed = any_desk.json("schedules", "resume", "daily")
+    assert (resumed["state_text"], len(resumed["upcoming"])) == ("", 3)
+    assert any_desk.json("schedules", "next", "daily", "-n", "1")["tz"] == "UTC"
+    assert any_desk.json("schedules", "remove", "daily") == {"removed": "daily"}
 
 
 @pytest.mark.parametrize(
@@ -201,5 +218,5 @@ def test_k4_one_whose_expression_is_wrong(desk: Desk, verb: str) -> None:
 
 def test_a_row_tells_all_that_is_wrong() -> None:
     record = ScheduleRecord(name="x", cron="* * * * *", task="t", paused=True, error="boom", skipped=1234)
-    *_, next_, last, skipped, state = schedule_row(record, 0.0)
+    *_, next_, last, skipped, state = schedule_row(ScheduleView.of(record, 0.0, []))
     assert (next_, last, skipped, state) == ("never", None, "1,234", "paused; boom; made at run time")

@@ -9,12 +9,13 @@ from typing import Any
 from rich.text import Text
 
 from windlass.cli.output import console, make_sheet, show
-from windlass.cli.parents.page import FINAL, retrying_in_words
+from windlass.cli.parents.page import retrying_in_words
 from windlass.cli.settings import shown
 from windlass.core.counts import plural
 from windlass.core.harmless import harmless
 from windlass.core.states import FINISHED
 from windlass.operations.job_views import JobView, options_shown
+from windlass.operations.parents import FINAL
 from windlass.presentation.text import local_of, moment, one_line, span
 from windlass.signals import FOR_EVER
 from windlass.store.records import TIMEOUT, WorkerRecord

@@ -12,13 +12,12 @@ import msgspec
 
 from windlass.cli.job_page import print_job
 from windlass.cli.options import JobId, filters, job_ids, limit_option, with_json
-from windlass.cli.output import print_json, print_table
+from windlass.cli.output import print_answer, print_json, print_table
 from windlass.cli.settings import change_options, given_options
 from windlass.cli.target import Target
 from windlass.cli.verbs import command
 from windlass.core.harmless import harmless
 from windlass.core.ids import MAX_POSITION
-from windlass.core.json_shapes import misfit
 from windlass.core.read_errors import READ_ERRORS
 from windlass.errors import EnqueueError, JobNotFound, WindlassError
 from windlass.handles.bulk import job_filter
@@ -27,10 +26,8 @@ from windlass.operations.job_views import JobView, ListedJob
 from windlass.operations.jobs import Answers
 from windlass.operations.operation import Ops
 from windlass.operations.refusals import Conflict, Invalid
-from windlass.presentation import audit
-from windlass.presentation.signals import wait_shape
-from windlass.presentation.text import local, moment, span
-from windlass.store.protocol import Store
+from windlass.operations.signals import SignalBody, list_waits, list_waits_of, send_signal
+from windlass.presentation.text import local_of, moment, span
 from windlass.store.records import JobFilter, WorkerRecord
 
 _GOOD = frozenset({"changed", "dead", "retried", "cancelled", "requested", "deleted"})
@@ -146,31 +143,20 @@ def signal(
         raise click.BadParameter(
             f"{value!r} is no JSON ({error}); a text is written '\"yes\"'", param_hint="JSON"
         ) from None
-
-    others: list[str] = []
-
-    async def work(store: Store) -> str:
-        for wait in await store.waits(1, job=id, signal=name):
-            if (wrong := misfit(wait_shape(wait).shape, given)) is not None:
-                raise click.BadParameter(
-                    f"the value does not fit what the job waits for: {wrong}", param_hint="JSON"
-                )
-        answer = await target.app.job(id).asignal(name, given, idempotency_key=idempotency_key)
-        if answer == "kept":
-            others.extend(sorted({wait.signal for wait in await store.waits(job=id)} - {name}))
-        return answer
-
-    answer = target.act(work, lambda answer: [audit.signalled(id, name, answer)])
-    if as_json:
-        print_json({"id": str(id), "signal": name, "answer": answer})
-    else:
-        click.echo(f"{id} {name} {answer}")
-    if others:
-        click.echo(
-            f"job {id} waits for {harmless(', '.join(others))} now, and for no signal {harmless(name)}: what "
-            "was sent is kept until it does",
-            err=True,
-        )
+    body = SignalBody(value=given, idempotency_key=idempotency_key)
+    try:
+        sent, said = target.operate(send_signal, id=id, name=name, body=body)
+    except Invalid as error:
+        raise click.BadParameter(str(error), param_hint="JSON") from None
+    print_answer(as_json, sent, said)
+    if sent.answer == "kept":
+        waits = target.operate(list_waits_of, id=id)[0].waits
+        if others := sorted({wait.signal for wait in waits} - {name}):
+            click.echo(
+                f"job {id} waits for {harmless(', '.join(others))} now, and for no signal {harmless(name)}: "
+                "what was sent is kept until it does",
+                err=True,
+            )
 
 
 @click.command()
@@ -180,25 +166,24 @@ def signal(
 @with_json
 def waits(target: Target, name: str | None, limit: int, cursor: str | None, as_json: bool) -> None:
     """List jobs that wait for a signal: for which, since when, until when; newest first."""
-    if cursor is not None and not cursor.isdecimal():
-        raise click.BadParameter(f"{cursor!r} is not a cursor; take it from a listing", param_hint="--cursor")
-    before = None if cursor is None else int(cursor)
-    found = target.run(lambda store: store.waits(limit, before=before, signal=name))
-    shapes = [wait_shape(each) for each in found]
+    try:
+        found, _ = target.operate(list_waits, signal=name, limit=limit, cursor=cursor)
+    except Invalid as error:
+        raise click.BadParameter(str(error), param_hint="--cursor") from None
     if as_json:
-        print_json({"waits": shapes})
+        print_json(found)
         return
     now = time.time()
     rows = [
         (
-            *(str(each.job), each.signal, each.task, each.queue, span(now - each.since)),
-            "for ever" if each.until is None else local(each.until, now),
+            *(each.job, each.signal, each.task, each.queue, span(now - moment(each.since))),
+            "for ever" if each.until is None else local_of(each.until, now),
         )
-        for each in found
+        for each in found.waits
     ]
     print_table(("!id", "signal", "task", "queue", ">since", "until"), rows)
-    if len(found) == limit:
-        click.echo(f"more jobs: --cursor {shapes[-1].cursor}", err=True)
+    if len(found.waits) == limit:
+        click.echo(f"more jobs: --cursor {found.waits[-1].cursor}", err=True)
 
 
 @job.command()

@@ -240,13 +240,17 @@ def bar(fraction: float, width: int) -> Text:
     return Text.assemble(("█" * full, "green"), ("░" * (width - full), "dim"))
 
 
-def strip(states: Sequence[State], width: int) -> list[Text]:
-    """The parts by index as lines of at most so many cells, and below them what the marks mean."""
+def strip(
+    states: Sequence[State], width: int, each: int = 1, counts: Counter[State] | None = None
+) -> list[Text]:
+    """Draw the parts by index as lines of at most `width` cells, and below them what the marks mean. A state
+    may be that of `each` parts; `counts` tells then how many have which."""
     width = max(1, min(width, WIDEST))
-    cells, each = strip_of(states, width * LINES)
+    cells, folded = strip_of(states, width * LINES)
     marks = [MARKS[state] for state in cells]
     lines = [Text.assemble(*marks[at : at + width]) for at in range(0, len(marks), width)]
-    return [*lines, legend(Counter(map(drawn_state, states)), each)] if lines else []
+    counts = Counter(map(drawn_state, states)) if counts is None else counts
+    return [*lines, legend(counts, each * folded)] if lines else []
 
 
 def legend(shown: Counter[State], each: int) -> Text:

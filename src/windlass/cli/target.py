@@ -101,7 +101,9 @@ class Target:
         async def work(ops: Ops) -> tuple[R, str]:
             return await operation(ops, **arguments), ops.said
 
-        return self.with_ops(work, create=any(param.settings for param in operation.params))
+        return self.with_ops(
+            work, create=operation.status == 201 or any(param.settings for param in operation.params)
+        )
 
     def with_ops(self, work: Callable[[Ops], Awaitable[T]], *, create: bool = False) -> T:
         """Do something that may take several operations; all they did is recorded in the timeline [M2]."""

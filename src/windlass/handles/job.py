@@ -21,6 +21,7 @@ from windlass.handles.details import JobDetails, StepDetails, job_details, steps
 from windlass.handles.events import Events
 from windlass.handles.progress import JobProgress, progress_of
 from windlass.running.encoding import as_signal
+from windlass.running.sending import NewSignal
 from windlass.running.stopped_clock import UNTIL_RUN, StoppedClock
 from windlass.store.records import (
     CancelAnswer,
@@ -28,6 +29,7 @@ from windlass.store.records import (
     DeleteAnswer,
     JobRecord,
     NewJob,
+    Once,
     Receipt,
     RetryAnswer,
 )
@@ -236,24 +238,30 @@ class Job(Generic[R_co]):
         whoever lost the answer sends it again [E7].
 
         Raises SignalRefused where the job has ended, or has not taken a thousand that it was sent before;
-        JobNotFound; InvalidPayload or PayloadTooLarge."""
+        JobNotFound; InvalidPayload or PayloadTooLarge. A value that cannot be of the type that the job waits
+        for is an InvalidPayload, and the wait goes on; in a transaction on PostgreSQL it is not checked."""
         text = as_signal(name, value)
-        if self._codec is not None:
-            task = self.task or self._found(self._store_handle().call(self._look)).task
-            text = seal(self._codec, text, Purpose("signal", task))
-        once = keyed(self.id, idempotency_key)
-        return _answer(self._producer().signal(self.id, name, text, once, connection))
+        task = self.task
+        if self._codec is not None and task is None:
+            task = self._found(self._store_handle().call(self._look)).task
+        signal = self._as_sent(name, text, task, keyed(self.id, idempotency_key))
+        return _answer(self._producer().signal(signal, connection))
 
     async def asignal(
         self, name: str, value: Any = None, *, idempotency_key: str | None = None, connection: Any = None
     ) -> SignalAnswer:
         """Send the job a signal with a value; see `signal`."""
-        text = as_signal(name, value)
-        if self._codec is not None:
-            task = self.task or self._found(await self._store_handle().acall(self._look)).task
-            text = seal(self._codec, text, Purpose("signal", task))
-        once = keyed(self.id, idempotency_key)
-        return _answer(await self._producer().asignal(self.id, name, text, once, connection))
+        return await self._asignal(name, as_signal(name, value), keyed(self.id, idempotency_key), connection)
+
+    async def _asignal(self, name: str, text: str, once: Once | None, connection: Any = None) -> SignalAnswer:
+        """Send a signal whose value is JSON already."""
+        task = self.task
+        if self._codec is not None and task is None:
+            task = self._found(await self._store_handle().acall(self._look)).task
+        return _answer(await self._producer().asignal(self._as_sent(name, text, task, once), connection))
+
+    def _as_sent(self, name: str, text: str, task: str | None, once: Once | None) -> NewSignal:
+        return NewSignal(self.id, name, text, seal(self._codec, text, Purpose("signal", task or "")), once)
 
     # -- how --------------------------------------------------------------------------------------------
 

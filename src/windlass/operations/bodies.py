@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from windlass.app import Windlass
     from windlass.tasks.task import Task
 
-
 _JSON: Final[Mapping[Unit, Any]] = {
     "priority": str | int, "time": float | str, "moment": float | str, "attempts": int, "jobs": int,
     "ids": list[JobId], "tags": list[str], "headers": dict[str, str],

@@ -11,12 +11,12 @@ import msgspec
 from windlass.core.flow.gates import budget_of
 from windlass.core.states import FINISHED, State
 from windlass.operations.events import timeline
+from windlass.operations.groups import GroupShape, group_of
 from windlass.operations.operation import Ops
+from windlass.operations.parents import ParentShape
 from windlass.presentation.cluster_state import ClusterState
 from windlass.presentation.events import EventShape
-from windlass.presentation.groups import GroupShape, group_of
 from windlass.presentation.jobs import id_text, priority_name
-from windlass.presentation.parents import ParentShape
 from windlass.presentation.retries import retrying_of
 from windlass.presentation.steps import StepShape, step_shapes
 from windlass.presentation.text import iso, one_line, parsed, shaped

@@ -14,13 +14,10 @@ from typing import Any, Final
 
 import msgspec
 
-from windlass.core.counts import plural
-from windlass.presentation.text import one_line, parts_at_a_time
+from windlass.presentation.text import one_line
 from windlass.store.protocol import Store
 from windlass.store.records import Event, Report
 
-MAX_SINGLE: Final = 50
-"""Up to so many jobs each get an event of their own."""
 _MAX_TEXT: Final = 500
 _MAX_NAME: Final = 80
 
@@ -51,33 +48,7 @@ def events(entries: Iterable[AuditEntry], at: float, by: str) -> list[Event]:
     ]
 
 
-# -- jobs and parents -----------------------------------------------------------------------------------
-
-
-def steered(verb: str, answers: Mapping[int, str]) -> list[AuditEntry]:
-    """Jobs were retried, cancelled or deleted by id; those that were not found are left out."""
-    found = {job: answer for job, answer in answers.items() if answer != "not_found"}
-    if len(found) > MAX_SINGLE:
-        return [AuditEntry(f"{verb}: {len(found):,} jobs")]
-    return [AuditEntry(f"{verb}: {answer}", job) for job, answer in found.items()]
-
-
-def signalled(job: int, name: str, answer: str) -> AuditEntry:
-    """A job was sent a signal. Its value is not shown: it may be a secret."""
-    return AuditEntry(f"signal {name}: {answer}", job)
-
-
-def set_parallel(parent: int, parallel: int | None) -> AuditEntry:
-    """The number of parts that may run at a time was changed."""
-    return AuditEntry(f"set: {parts_at_a_time(parallel)}", parent)
-
-
-def redriven(parent: int, parts: int) -> AuditEntry:
-    """Parts of a parent run again."""
-    return AuditEntry(f"redrive: {plural(parts, 'part')}", parent)
-
-
-# -- queues, tasks, schedules ---------------------------------------------------------------------------
+# -- queues and tasks -----------------------------------------------------------------------------------
 
 
 def paused(queue: str, paused: bool) -> AuditEntry:
@@ -98,11 +69,6 @@ def set_queue(queue: str, changes: Mapping[str, Any]) -> AuditEntry:
 def set_task(task: str, changes: Mapping[str, Any]) -> AuditEntry:
     """Settings of a task were changed."""
     return AuditEntry(f"set: {changes_in_words(changes)}", task=task)
-
-
-def schedule(name: str, text: str, job: int | None = None) -> AuditEntry:
-    """Something was done to a schedule: run now, paused, resumed, removed."""
-    return AuditEntry(f"schedule {name}: {text}", job)
 
 
 def duty(name: str, text: str) -> AuditEntry:

@@ -1,4 +1,4 @@
-"""Waits as JSON, and the forms that answer them [W2]."""
+"""The forms that answer waits [W2], made of the JSON schema of the value."""
 
 from __future__ import annotations
 
@@ -9,64 +9,24 @@ import msgspec
 
 from windlass.core.json_shapes import FormField, form_fields
 from windlass.core.read_errors import READ_ERRORS
-from windlass.presentation.text import iso
-from windlass.store.records import WaitRecord
 
 NAME_OF_VALUE: Final = "value"
 YES: Final = "yes"
-
-
-class WaitShape(msgspec.Struct, frozen=True, kw_only=True):
-    """What a job waits for."""
-
-    job: str
-    task: str
-    queue: str
-    signal: str
-    since: str | None
-    until: str | None
-    """When it times out; null: never."""
-    shape: Any = None
-    """The JSON schema of the value, where the handler names its type."""
-    cursor: str
-    """Names the place in the list, for the next page."""
 
 
 class WrongField(ValueError):
     """A field of a form cannot be read."""
 
 
-def wait_shape(wait: WaitRecord) -> WaitShape:
-    """A wait as JSON has it."""
-    return WaitShape(
-        job=str(wait.job),
-        task=wait.task,
-        queue=wait.queue,
-        signal=wait.signal,
-        since=iso(wait.since),
-        until=iso(wait.until),
-        shape=shape_of(wait),
-        cursor=str(wait.number),
-    )
-
-
-def shape_of(wait: WaitRecord) -> Any:
-    """The JSON schema of the value that a job waits for; None where there is none that can be read."""
-    try:
-        return None if wait.shape is None else msgspec.json.decode(wait.shape)
-    except READ_ERRORS:
-        return None
-
-
-def fields_shown(wait: WaitShape) -> list[tuple[str, FormField]] | None:
+def fields_shown(shape: Any) -> list[tuple[str, FormField]] | None:
     """The fields of the form that answers a wait, each with its name in the form; None: a box for JSON."""
-    found = form_fields(wait.shape)
+    found = form_fields(shape)
     return None if found is None else [(f"{NAME_OF_VALUE}-{no}", each) for no, each in enumerate(found)]
 
 
-def read_fields(wait: WaitShape, text: Callable[[str], str]) -> Any:
+def read_fields(shape: Any, text: Callable[[str], str]) -> Any:
     """The value that a form was filled in with. Raises WrongField, which says what is wrong with which."""
-    fields = fields_shown(wait)
+    fields = fields_shown(shape)
     if fields is None:
         try:
             return msgspec.json.decode(text(NAME_OF_VALUE) or "null")

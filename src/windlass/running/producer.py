@@ -11,9 +11,10 @@ from typing import Any
 
 from windlass.running.hooks import Hooks
 from windlass.running.published import PublishedQueues
+from windlass.running.sending import NewSignal
 from windlass.running.store_handle import StoreHandle
 from windlass.store.factory import POSTGRES, kind_of
-from windlass.store.records import NewJob, Once, Receipt
+from windlass.store.records import NewJob, Receipt
 
 
 class Producer:
@@ -118,33 +119,23 @@ class Producer:
 
     # -- signals ----------------------------------------------------------------------------------------
 
-    def signal(
-        self, job: int, name: str, value: str, once: Once | None = None, connection: Any = None
-    ) -> str:
+    def signal(self, signal: NewSignal, connection: Any = None) -> str:
         """Send a signal to a job, from any thread [W2]."""
-        if connection is None:
-            return self.store_handle.call(lambda store: store.signal(job, name, value, once=once))
-        if not self._on_postgres:
-            return self.store_handle.call(
-                lambda store: store.signal(job, name, value, once=once, connection=connection)
-            )
-        from windlass.store.postgres.adapters import signal
+        if connection is None or not self._on_postgres:
+            return self.store_handle.call(lambda store: signal.send(store, connection))
+        from windlass.store.postgres import adapters
 
-        return signal(connection, self._schema, job, name, value, once)
+        return adapters.signal(connection, self._schema, signal.job, signal.name, signal.kept, signal.once)
 
-    async def asignal(
-        self, job: int, name: str, value: str, once: Once | None = None, connection: Any = None
-    ) -> str:
+    async def asignal(self, signal: NewSignal, connection: Any = None) -> str:
         """Send a signal to a job, from any loop [W2]."""
-        if connection is None:
-            return await self.store_handle.acall(lambda store: store.signal(job, name, value, once=once))
-        if not self._on_postgres:
-            return await self.store_handle.acall(
-                lambda store: store.signal(job, name, value, once=once, connection=connection)
-            )
-        from windlass.store.postgres.adapters import asignal
+        if connection is None or not self._on_postgres:
+            return await self.store_handle.acall(lambda store: signal.send(store, connection))
+        from windlass.store.postgres import adapters
 
-        return await asignal(connection, self._schema, job, name, value, once)
+        return await adapters.asignal(
+            connection, self._schema, signal.job, signal.name, signal.kept, signal.once
+        )
 
     @property
     def _on_postgres(self) -> bool:

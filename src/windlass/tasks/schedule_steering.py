@@ -24,7 +24,7 @@ async def find(store: Store, name: str) -> ScheduleRecord:
     if name in found:
         return found[name]
     hint = did_you_mean(name, found) or "; `windlass schedules list` shows those there are"
-    raise LookupError(f"there is no schedule {name!r}{hint}")
+    raise LookupError(f"there is no schedule {name[:80]!r}{hint}")
 
 
 async def run_now(store: Store, name: str) -> int | None:

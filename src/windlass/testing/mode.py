@@ -13,9 +13,10 @@ from windlass.errors import ConfigurationError
 from windlass.running import loopthread
 from windlass.running.port import finish_here
 from windlass.running.producer import Producer
+from windlass.running.sending import NewSignal
 from windlass.running.store_handle import StoreHandle
 from windlass.store.protocol import Store
-from windlass.store.records import ClaimedJob, NewJob, Once, Outcome, Receipt
+from windlass.store.records import ClaimedJob, NewJob, Outcome, Receipt
 from windlass.store.sqlite import SQLiteStore
 from windlass.testing.clock import Clock
 from windlass.testing.draining import Draining, Ran, every_ability
@@ -172,15 +173,11 @@ class _Memory(Producer):
     async def _put(self, jobs: Sequence[NewJob], connection: Any, group: int | None) -> list[Receipt]:
         return self._send(jobs, connection, group)
 
-    def signal(
-        self, job: int, name: str, value: str, once: Once | None = None, connection: Any = None
-    ) -> str:
-        return self.store_handle.call_here(lambda store: store.signal(job, name, value, once=once))
+    def signal(self, signal: NewSignal, connection: Any = None) -> str:
+        return self.store_handle.call_here(signal.send)
 
-    async def asignal(
-        self, job: int, name: str, value: str, once: Once | None = None, connection: Any = None
-    ) -> str:
-        return self.signal(job, name, value, once)
+    async def asignal(self, signal: NewSignal, connection: Any = None) -> str:
+        return self.signal(signal)
 
 
 class _Inline(_Memory):
@@ -204,17 +201,13 @@ class _Inline(_Memory):
         await self._run()
         return receipts
 
-    def signal(
-        self, job: int, name: str, value: str, once: Once | None = None, connection: Any = None
-    ) -> str:
-        answer = super().signal(job, name, value, once)
+    def signal(self, signal: NewSignal, connection: Any = None) -> str:
+        answer = super().signal(signal)
         self._run_now()
         return answer
 
-    async def asignal(
-        self, job: int, name: str, value: str, once: Once | None = None, connection: Any = None
-    ) -> str:
-        answer = super().signal(job, name, value, once)
+    async def asignal(self, signal: NewSignal, connection: Any = None) -> str:
+        answer = super().signal(signal)
         await self._run()
         return answer
 

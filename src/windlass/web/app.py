@@ -81,7 +81,7 @@ def make_web(
         "/openapi.json": request_response(_openapi),
     }
     web = Starlette(
-        routes=_routes(service, logins),
+        routes=_routes(app, service, logins),
         middleware=[
             Middleware(
                 Guard,
@@ -102,12 +102,12 @@ def make_web(
     return web
 
 
-def _routes(service: Service, logins: Logins) -> list[BaseRoute]:
+def _routes(app: Windlass, service: Service, logins: Logins) -> list[BaseRoute]:
     return [
         Route(METRICS, _metrics(service, logins), methods=["GET"]),
         Route("/healthz", _healthz, methods=["GET"]),
         Route("/readyz", _readyz(service), methods=["GET"]),
-        signal_links.route(service),
+        signal_links.route(app),
         *pages.routes(service),
     ]
 

@@ -36,7 +36,8 @@ async def test_a_group_is_shown_closed_and_cancelled(any_app: Windlass) -> None:
         assert (await visitor.post(f"/api/groups/{group.id}/cancel")).json() == {"cancelled": 4}
         assert (await get(visitor, f"/api/jobs/{group.id}"))["group"]["counts"] == {"cancelled": 4}
         events = (await get(visitor, f"/api/jobs/{group.id}"))["timeline"]
-        assert {"closed its group", "cancelled its group"} <= {event["text"] for event in events}
+        texts = [event["text"] for event in events]
+        assert (texts.count("closed its group"), texts.count("cancelled its group")) == (1, 1)
         for after in (-1, 1 << 63, 10**30):
             beyond = await visitor.get(f"/api/groups/{group.id}/jobs?after={after}")
             assert (beyond.status_code, beyond.json()["error"]["field"]) == (400, "after")

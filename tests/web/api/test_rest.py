@@ -110,7 +110,7 @@ async def test_a_parent_shows_every_part(any_app: Windlass) -> None:
         assert wider.json()["parallel"] == 5
         assert (await visitor.post(f"/api/parents/{id}/redrive")).json() == {"redriven": 1}
         assert (await visitor.put(f"/api/parents/{id}", json={"parallel": 0})).status_code == 400
-        for method, path in (("GET", ""), ("POST", "/redrive")):
+        for method, path in (("GET", ""), ("GET", "/parts"), ("POST", "/redrive")):
             assert (await visitor.request(method, f"/api/parents/4711{path}")).status_code == 404
         job = (await visitor.get(f"/api/jobs/{id}")).json()
         assert (job["parent"]["total"], job["why"]) == (5, "it waits for its parts")

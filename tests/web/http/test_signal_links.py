@@ -112,6 +112,15 @@ async def test_w2_a_job_that_has_ended_or_gone_takes_no_answer(app: Windlass) ->
             assert (answer.status_code, "Nobody waits" in answer.text) == (410, True)
 
 
+async def test_w2_an_answer_that_does_not_fit_is_not_sent(app: Windlass) -> None:
+    async with rigged(app) as rig, visiting(app) as visitor:
+        id = await waiting(rig, shape={"type": "object", "required": ["ok"]})
+        answer = await press(visitor, app.signal_url(id, "approved", {}, base=BASE))
+        assert (answer.status_code, "does not fit" in answer.text) == (409, True)
+        assert [each.job for each in await rig.store.waits()] == [id]
+        assert (await press(visitor, app.signal_url(id, "approved", {"ok": 1}, base=BASE))).status_code == 200
+
+
 async def test_m5_w2_who_guesses_is_slowed(app: Windlass) -> None:
     async with rigged(app) as rig, visiting(app) as visitor:
         id = await waiting(rig)

@@ -1,12 +1,19 @@
 """Parents on the pages and in the API: parts that are tried again are told of on their parent [M4] [P10]."""
 
 from html import unescape
+from types import SimpleNamespace
+
+import pytest
 
 from tests.conformance.kit import Rig, failure
 from tests.web.kit import rigged, visiting
 from tests.web.pages.kit import Html
 from windlass import Windlass
 from windlass.core.states import Kind
+from windlass.operations import parents
+from windlass.operations.operation import Ops
+from windlass.operations.parents import show_parent
+from windlass.operations.principal import Principal, Role
 
 ERROR = "ValueError: not <yet>"
 
@@ -42,3 +49,22 @@ async def test_m4_a_parent_tells_which_parts_are_tried_again(any_app: Windlass) 
         strip = Html((await visitor.get(f"/parents/{id}")).text)
     cells = [each["title"] for each in strip.all("i") if "title" in each]
     assert cells == ["part 0: succeeded", f"part 1: retrying (1 try): {ERROR}", "part 2: running"]
+
+
+async def test_p10_a_rate_is_that_of_the_last_minute(
+    any_app: Windlass, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Since the split at first; between readings, once there are two."""
+    async with rigged(any_app) as rig:
+        worker = await rig.worker()
+        id = await rig.parent(worker, 4)
+        ops = Ops(any_app, rig.store, Principal("reader", Role.READ))
+        split = (await rig.parent_record(id)).created_at
+        told = []
+        for after, well in ((100, 1), (120, 1), (220, 0)):
+            if well:
+                await rig.finish(worker, await rig.claim(worker, limit=1))
+                await rig.store.promote()
+            monkeypatch.setattr(parents, "time", SimpleNamespace(time=lambda at=split + after: at))
+            told.append((await show_parent(ops, id)).progress.per_second)
+        assert told == [0.1, 0.5, 0.0]

@@ -13,6 +13,7 @@ from windlass import Context, Retry, Windlass
 from windlass.errors import (
     ConfigurationError,
     InvalidOption,
+    InvalidPayload,
     JobFailed,
     ResultInvalid,
     SignalRefused,
@@ -98,6 +99,23 @@ async def test_w2_a_pydantic_model_is_waited_for(any_app: Windlass) -> None:
     assert await jobs[0].aresult() == Verdict(ok=True, by="ann")
     with pytest.raises(JobFailed, match="signal 'other' does not fit its type"):
         await jobs[1].aresult()
+
+
+async def test_w2_a_value_that_does_not_fit_is_refused_and_the_wait_goes_on(any_app: Windlass) -> None:
+    @any_app.task
+    async def ask(ctx: Context) -> str:
+        return (await ctx.wait("approved", type=Approval)).by
+
+    await any_app.amigrate()
+    job = await ask.aenqueue()
+    async with any_app.worker({"default": 1}):
+        await until_it_waits(any_app, job.id)
+        with pytest.raises(InvalidPayload, match="does not fit what the job waits for: it lacks 'by'"):
+            await any_app.asignal(job, "approved", {"ok": True})
+        with pytest.raises(InvalidPayload, match="'by' must be a text"):
+            await asyncio.to_thread(job.signal, "approved", {"by": 7})
+        assert await job.asignal("approved", Approval("ann")) == "delivered"
+        assert await job.aresult("10s") == "ann"
 
 
 async def test_w2_a_plain_handler_waits_too(any_app: Windlass) -> None:
@@ -268,11 +286,13 @@ def test_w2_a_drain_runs_what_was_signalled() -> None:
 
     @app.task
     def ask(ctx: Context) -> Any:
-        return ctx.blocking.wait("go", timeout="2d")
+        return ctx.blocking.wait("go", timeout="2d", type=str)
 
     with app.testing() as kit:
         answered, late = ask.enqueue(), ask.enqueue()
         assert [job.id for job in kit.drain().waiting] == [answered.id, late.id]
+        with pytest.raises(InvalidPayload, match="must be a text"):
+            answered.signal("go", 1)
         assert answered.signal("go", "yes") == "delivered"
         assert [job.result for job in kit.drain().succeeded] == ["yes"]
         ran = kit.drain(advance="3d", raises=False)

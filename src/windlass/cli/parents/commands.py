@@ -1,67 +1,38 @@
-"""The verbs about jobs that are made of others. parents lists those with parts; parent shows, watches, steers
-single ones [P8] [P9] [P10]; group shows, closes and cancels groups [W4]."""
+"""The verbs about jobs that are made of others. parents lists those with parts; parent shows, watches, sets,
+redrives and cancels single ones [P8] [P9] [P10]; group shows, closes and cancels groups [W4]."""
 
 from __future__ import annotations
 
 import contextlib
 import sys
-import time
-from collections.abc import Sequence
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
 import click
 
-from windlass.cli.options import JobId, OrWord, limit_option, with_json
-from windlass.cli.output import console, print_answer, print_json, print_listing
+from windlass.cli.options import JobId, OrWord, with_json
+from windlass.cli.output import console, print_answer, print_json
 from windlass.cli.output import show as print_out
-from windlass.cli.parents.page import COLUMNS, draw, every_part, find_parent, look_at, row
+from windlass.cli.parents.page import COLUMNS, PARTS, draw, part_row, row
 from windlass.cli.parents.watch import watch_parent
 from windlass.cli.target import Target
-from windlass.core.counts import plural
-from windlass.core.states import FINISHED, State
-from windlass.handles.group import cancel_group
-from windlass.presentation import audit
-from windlass.presentation.groups import GroupShape, counts_in_words, group_of
-from windlass.presentation.parents import ParentShape, PartShape
-from windlass.presentation.retries import RetryingShape, retrying_of
-from windlass.presentation.text import parts_at_a_time
-from windlass.store.protocol import Store
-from windlass.store.records import CancelAnswer, ParentRecord
+from windlass.cli.verbs import command, table
+from windlass.core.states import State
+from windlass.operations import groups
+from windlass.operations import parents as operations
 
-_id = click.argument("id", metavar="ID", type=JobId())
-
-
-@click.command()
-@click.option("--active", is_flag=True, help="Only unfinished ones.")
-@limit_option(50)
-@with_json
-def parents(target: Target, active: bool, limit: int, as_json: bool) -> None:
-    """List jobs that were split into parts, newest first, with their progress."""
-
-    async def work(store: Store) -> tuple[list[ParentRecord], dict[int, RetryingShape]]:
-        found = await store.parents(active=active, limit=limit)
-        return found, await retrying_of(store, found)
-
-    found, retrying = target.run(work)
-    now = time.time()
-
-    def shape(parent: ParentRecord) -> ParentShape:
-        return ParentShape.of(parent, (now, parent), retrying=retrying.get(parent.id))
-
-    def line(parent: ParentRecord) -> Sequence[object]:
-        return row(parent, now, retrying.get(parent.id))
-
-    print_listing(as_json, "parents", found, shape, COLUMNS, line)
-
-
-async def _shape(store: Store, parent: ParentRecord) -> ParentShape:
-    retrying = await retrying_of(store, [parent])
-    return ParentShape.of(parent, (time.time(), parent), retrying=retrying.get(parent.id))
+_id: Final = click.argument("id", metavar="ID", type=JobId())
+parents: Final = command(operations.list_parents, table(COLUMNS, row))
 
 
 @click.group()
 def parent() -> None:
     """Show, set, redrive and cancel jobs that were split into parts, by id."""
+
+
+parent.add_command(command(operations.list_parts, table(PARTS, part_row)), "parts")
+parent.add_command(command(operations.redrive_parent, ok=lambda answer: answer.redriven > 0))
+parent.add_command(command(operations.cancel_parent, ok=lambda answer: answer.answer != "finished"))
 
 
 @parent.command()
@@ -76,17 +47,11 @@ def show(target: Target, id: int, watch: bool, as_json: bool) -> None:
     if watch:
         _watch(target, id, as_json)
         return
-
-    async def work(store: Store) -> None:
-        found = await find_parent(store, id)
-        if as_json:
-            parts = await every_part(store, id)
-            shape = await _shape(store, found)
-            print_json({"parent": shape, "parts": [PartShape.of(part) for part in parts]})
-        else:
-            print_out(draw(await look_at(store, found), [(time.time(), found)], console().width))
-
-    target.run(work)
+    found, _ = target.operate(operations.show_parent, id=id)
+    if as_json:
+        print_json(found)
+    else:
+        print_out(draw(found, console().width))
 
 
 def _watch(target: Target, id: int, as_json: bool) -> None:
@@ -94,8 +59,8 @@ def _watch(target: Target, id: int, as_json: bool) -> None:
         raise click.ClickException("stdout is not a terminal; use --json, or leave --watch out")
     ended = None
     with contextlib.suppress(KeyboardInterrupt):
-        ended = target.run(lambda store: watch_parent(store, id, as_json))
-    if ended is None or ended.parent.state is not State.SUCCEEDED:
+        ended = target.with_ops(partial(watch_parent, id, as_json))
+    if ended is None or ended.state != State.SUCCEEDED:
         raise SystemExit(1)
 
 
@@ -103,7 +68,7 @@ def _watch(target: Target, id: int, as_json: bool) -> None:
 @_id
 @click.option(
     "--parallel",
-    type=OrWord(click.IntRange(min=1), "any"),
+    type=OrWord(click.IntRange(1, operations.MAX_PARALLEL), "any"),
     metavar="N|any",
     required=True,
     help="How many parts may run at a time.",
@@ -112,64 +77,7 @@ def _watch(target: Target, id: int, as_json: bool) -> None:
 def set_(target: Target, id: int, parallel: Any, as_json: bool) -> None:
     """Change how many parts of a parent may run at a time, even while it runs."""
     most = None if parallel is OrWord.UNSET else parallel
-
-    async def work(store: Store) -> tuple[ParentRecord, ParentShape]:
-        found = await store.set_parent(id, parallel=most) or await find_parent(store, id)
-        return found, await _shape(store, found)
-
-    found, shape = target.act(work, lambda done: [audit.set_parallel(id, done[0].parallel)])
-    if found.state in FINISHED:
-        counts = "it has ended, so this counts when it is redriven"
-    else:
-        counts = f"{found.out:,} {'is' if found.out == 1 else 'are'} out now; see `windlass parent show {id}`"
-    said = f"{id} runs {parts_at_a_time(found.parallel)}; {counts}"
-    print_answer(as_json, {"parent": shape}, said)
-
-
-@parent.command()
-@_id
-@with_json
-def redrive(target: Target, id: int, as_json: bool) -> None:
-    """Run the dead and cancelled parts of a parent again, each from its last checkpoint."""
-
-    async def work(store: Store) -> tuple[int, bool, ParentShape]:
-        before = await find_parent(store, id)
-        again = await store.redrive(id)
-        only_final = before.dead + before.cancelled == 0 and before.state is State.DEAD
-        return again, only_final, await _shape(store, await find_parent(store, id))
-
-    again, only_final, shape = target.act(work, lambda done: [audit.redriven(id, done[0])])
-    said = f"{id} unchanged: neither its finalizer nor any part failed; see `windlass parent show {id}`"
-    if again:
-        what = "its finalizer" if only_final else f"{plural(again, 'part')} (a finalizer counts as one)"
-        said = f"{id} runs {what} again; {_follow(id)}"
-    print_answer(as_json, {"parent": shape, "redriven": again}, said, ok=again > 0)
-
-
-@parent.command()
-@_id
-@with_json
-def cancel(target: Target, id: int, as_json: bool) -> None:
-    """Cancel a parent: no more of its parts are offered, and those that are out are cancelled."""
-
-    async def work(store: Store) -> tuple[CancelAnswer, ParentRecord, ParentShape]:
-        await find_parent(store, id)
-        answer = (await store.cancel([id]))[id]
-        found = await find_parent(store, id)
-        return answer, found, await _shape(store, found)
-
-    answer, found, shape = target.act(work, lambda done: audit.steered("cancel", {id: done[0]}))
-    if answer == "finished":
-        said = f"{id} has already ended, {found.state}; nothing was changed"
-    elif found.state in FINISHED:
-        said = f"{id} {found.state}; `windlass parent redrive {id}` would go on with it"
-    else:
-        said = f"{id} is being cancelled and waits for {plural(found.out, 'part')} to stop; {_follow(id)}"
-    print_answer(as_json, {"parent": shape, "answer": answer}, said, ok=answer != "finished")
-
-
-def _follow(id: int) -> str:
-    return f"follow it with `windlass parent show {id} --watch`"
+    print_answer(as_json, *target.operate(operations.set_parent, id=id, parallel=most))
 
 
 @click.group()
@@ -177,50 +85,6 @@ def group() -> None:
     """Show, close and cancel groups of jobs, by the id of the job that ends them."""
 
 
-@group.command("show")
-@_id
-@with_json
-def show_group(target: Target, id: int, as_json: bool) -> None:
-    """Show how the jobs of a group stand."""
-    shape = target.run(lambda store: _find_group(store, id))
-    reason = f"; {shape.reason}" if shape.reason else ""
-    text = f"{id} is {shape.state}, with {counts_in_words(shape.counts)}{reason}"
-    print_answer(as_json, {"group": shape}, text)
-
-
-@group.command("close")
-@_id
-@with_json
-def close_group_(target: Target, id: int, as_json: bool) -> None:
-    """Let a group take no more jobs: it ends with the last of those it has."""
-
-    async def work(store: Store) -> bool:
-        await _find_group(store, id)
-        return await store.close_group(id)
-
-    closed = target.act(work, lambda done: [audit.AuditEntry("closed its group", job=id)] if done else [])
-    print_answer(as_json, {"closed": closed}, f"{id} {'closed' if closed else 'was not open'}")
-
-
-@group.command("cancel")
-@_id
-@with_json
-def cancel_group_(target: Target, id: int, as_json: bool) -> None:
-    """Cancel a group and those of its jobs that have not ended."""
-
-    async def work(store: Store) -> tuple[bool, int]:
-        found = await _find_group(store, id)
-        return found.state in FINISHED, len(await cancel_group(store, id))
-
-    ended, cancelled = target.act(work, lambda _: [audit.AuditEntry("cancelled its group", job=id)])
-    jobs = plural(cancelled, "job")
-    text = f"{id} had ended already; {jobs} cancelled" if ended else f"{id} cancelled, with {jobs}"
-    print_answer(as_json, {"cancelled": cancelled}, text)
-
-
-async def _find_group(store: Store, id: int) -> GroupShape:
-    end = await store.job(id)
-    found = None if end is None else await group_of(store, end)
-    if found is None:
-        raise click.ClickException(f"there is no group {id}: no job of this id ends one, or it is gone")
-    return found
+group.add_command(command(groups.show_group))
+group.add_command(command(groups.close_group))
+group.add_command(command(groups.cancel_group))

@@ -3,29 +3,29 @@
 -- Adds jobs that have attempts behind them, and never adds one twice: `source` names where they come from,
 -- and each has a key of its own there. Returns a row for each: its key, its id here, and 'imported', 'dead',
 -- 'repeated' (it was added before) or 'skipped' and 'rerun' (a job here holds its unique key, see Receipt).
--- Callers: users, the store. May call: worker. Lock: the rows of the marks and of unique keys; no lane;
--- ACCESS SHARE on claim for a job that comes after others, as in finish.
+-- Callers: users, the store. May call: worker. Plan: free. Lock: the rows of the marks and of unique keys; no
+-- lane; ACCESS SHARE on claim for a job that comes after others, as in finish.
 -- jobs is a JSON array of objects: key, task; args, queue, priority, run_at, attempt (the next one, from 1),
 -- deaths, enqueued_at, options (by the names that enqueue has; timeout in seconds), errors (type, message,
--- traceback, attempt, at), checkpoint (data, done, total), steps (name, result, code, attempt, at, until; with
--- `until` it is a sleep), stream (position, n, run, attempt, at, events; in order), waits (name of the step,
--- signal, at, until, shape; `suspended`: the job waits for it now) and signals (name, value, at; in order, those
--- that it has not taken), after (keys of the same source), state ('dead': it goes to the dead letters;
--- 'retrying'), reason, ended_at, rerun, in_turn. Queues do not judge them: somebody has accepted them already
--- [F4]. They wait in deferred, due now or later, and promote offers them in order.
+-- traceback, attempt, at), checkpoint (data, done, total), steps (name, result, code, attempt, at, until;
+-- with `until` it is a sleep), stream (position, n, run, attempt, at, events; in order), waits (name of the
+-- step, signal, at, until, shape; `suspended`: the job waits for it now) and signals (name, value, at; in
+-- order, those that it has not taken), after (keys of the same source), state ('dead': it goes to the dead
+-- letters; 'retrying'), reason, ended_at, rerun, in_turn. Queues do not judge them: somebody has accepted
+-- them already [F4]. They wait in deferred, due now or later, and promote offers them in order.
 --   SELECT * FROM windlass.import_jobs('old', '[{"key": "1", "task": "mail.send", "attempt": 3}]');
 CREATE OR REPLACE FUNCTION windlass.import_jobs(source text, jobs json)
 RETURNS TABLE (key text, job bigint, status text)
-LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+LANGUAGE sql SECURITY DEFINER AS $$
     SELECT * FROM windlass.import_rows(source, jobs, NULL)
 $$;
 
 -- The same; p_parent: the parent whose parts these are, each by its `part` [P4].
--- Callers: import_jobs, import_parent. May call: worker. Lock: as there. One by one: each step of a job
--- depends on whether its mark and its key were free.
+-- Callers: import_jobs, import_parent. May call: worker. Plan: pinned. Lock: as there. One by one: each step
+-- of a job depends on whether its mark and its key were free.
 CREATE OR REPLACE FUNCTION windlass.import_rows(p_source text, p_jobs json, p_parent bigint)
 RETURNS TABLE (key text, job bigint, status text)
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     c_priorities CONSTANT text[] := ARRAY['urgent', 'high', 'normal', 'low'];
@@ -186,8 +186,8 @@ BEGIN
 END $$;
 
 -- Refuses a past that nobody could read: one such job would stop every page that lists it.
--- Callers: import_rows, import_parent. May call: worker. Lock: none. Times lie between the years 1970 and
--- 2200.
+-- Callers: import_rows, import_parent. May call: worker. Plan: the caller's. Lock: none. Times lie between
+-- the years 1970 and 2200.
 CREATE OR REPLACE FUNCTION windlass.check_past(
     p_key text, p_enqueued_at timestamptz, p_ended_at timestamptz, p_errors json, p_checkpoint json,
     p_steps json, p_stream json, p_waits json, p_signals json) RETURNS void
@@ -229,7 +229,7 @@ END $$;
 
 -- Takes the unique key of a job that is imported: NULL where it is free, else what became of the job, whose
 -- mark then names the one that holds the key. p_rerun: an enqueue that its source remembered for its end.
--- Callers: import_rows, import_parent. May call: worker. Lock: the key's row.
+-- Callers: import_rows, import_parent. May call: worker. Plan: the caller's. Lock: the key's row.
 CREATE OR REPLACE FUNCTION windlass.import_key(
     p_source text, p_key text, p_job bigint, p_unique text, p_spec json, p_rerun json) RETURNS text
 LANGUAGE plpgsql AS $$
@@ -253,8 +253,8 @@ BEGIN
 END $$;
 
 -- Gives a job the turn of its ordering key, which it had where it comes from [F6].
--- Callers: import_rows, import_parent. May call: worker. Lock: the row of the key's mark; where the key has
--- none yet, its gate, so that nobody else adds one.
+-- Callers: import_rows, import_parent. May call: worker. Plan: the caller's. Lock: the row of the key's mark;
+-- where the key has none yet, its gate, so that nobody else adds one.
 CREATE OR REPLACE FUNCTION windlass.import_turn(p_job bigint, p_queue text, p_key text) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -270,7 +270,7 @@ BEGIN
 END $$;
 
 -- Keeps what a job has saved where it comes from.
--- Callers: import_rows, import_parent. May call: worker. Lock: none.
+-- Callers: import_rows, import_parent. May call: worker. Plan: the caller's. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.import_checkpoint(p_job bigint, p_saved json) RETURNS void
 LANGUAGE sql AS $$
     INSERT INTO windlass.checkpoint (job, at, done, total, data)
@@ -279,7 +279,7 @@ LANGUAGE sql AS $$
 $$;
 
 -- Keeps the steps that a job has behind it where it comes from [W1].
--- Callers: import_rows. May call: worker. Lock: none.
+-- Callers: import_rows. May call: worker. Plan: the caller's. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.import_steps(p_job bigint, p_steps json) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -298,7 +298,7 @@ BEGIN
 END $$;
 
 -- Keeps what a job has emitted where it comes from [W3]: under no claim, so that the next run is a new one.
--- Callers: import_rows. May call: worker. Lock: none.
+-- Callers: import_rows. May call: worker. Plan: the caller's. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.import_stream(p_job bigint, p_stream json) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -310,11 +310,11 @@ BEGIN
     END IF;
 END $$;
 
--- Keeps what a job waits for where it comes from, and the signals that it has not taken there [W2]. It waits on
--- under claim 0, which no worker has.
--- Callers: import_rows. May call: worker. Lock: the job's row, which nobody else sees yet.
+-- Keeps what a job waits for where it comes from, and the signals that it has not taken there [W2]. It waits
+-- on under claim 0, which no worker has.
+-- Callers: import_rows. May call: worker. Plan: pinned. Lock: the job's row, which nobody else sees yet.
 CREATE OR REPLACE FUNCTION windlass.import_signals(p_job bigint, p_waits json, p_signals json) RETURNS void
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     v_suspended boolean;
 BEGIN
@@ -341,13 +341,12 @@ END $$;
 
 -- Adds a parent with its parts, in whatever state they are, and the jobs of those parts [P4]. Returns the
 -- same rows as import_jobs: first that of the parent, then those of its parts' jobs.
--- Callers: the store. May call: worker. Lock: as import_jobs. p_parts: index, span, size, state, attempt,
--- claimed, records, error, job (the key of its job), checkpoint (of a part whose job has ended). A parent
--- whose unique key somebody holds here is left out, with all of its parts.
+-- Callers: the store. May call: worker. Plan: pinned. Lock: as import_jobs. p_parts: index, span, size,
+-- state, attempt, claimed, records, error, job (the key of its job), checkpoint (of a part whose job has
+-- ended). A parent whose unique key somebody holds here is left out, with all of its parts.
 CREATE OR REPLACE FUNCTION windlass.import_parent(p_source text, p_parent json, p_parts json, p_jobs json)
 RETURNS TABLE (key text, job bigint, status text)
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
-SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 #variable_conflict use_column
 DECLARE
     p         record;
@@ -433,10 +432,9 @@ END $$;
 
 -- Remembers idempotency keys, and how often the jobs of unique keys have died, as their source did [E7] [O7].
 -- A key whose job did not come along names a job that is gone: to send it again still adds nothing.
--- Callers: the store. May call: worker. Lock: none. What is known here already stays.
+-- Callers: the store. May call: worker. Plan: pinned. Lock: none. What is known here already stays.
 CREATE OR REPLACE FUNCTION windlass.import_keys(p_source text, p_keys json, p_deaths json) RETURNS void
-LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
-SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE sql SECURITY DEFINER AS $$
     INSERT INTO windlass.idempotency (key, job, at)
     SELECT x.key, coalesce((SELECT m.job FROM windlass.imported m
                              WHERE m.source = p_source AND m.key = x.job), nextval('windlass.job_id')), x.at
@@ -448,10 +446,10 @@ SET enable_bitmapscan = off SET jit = off AS $$
 $$;
 
 -- Says what a schedule did where it comes from, so that it neither fires twice nor overlaps [K4].
--- Callers: the store. May call: worker. Lock: the schedule's row.
+-- Callers: the store. May call: worker. Plan: free. Lock: the schedule's row.
 CREATE OR REPLACE FUNCTION windlass.import_schedule(
     p_source text, p_name text, p_last_at float8, p_last text, p_skipped bigint) RETURNS void
-LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+LANGUAGE sql SECURITY DEFINER AS $$
     UPDATE windlass.schedule s
        SET last_at = p_last_at, skipped = p_skipped,
            last_job = (SELECT m.job FROM windlass.imported m WHERE m.source = p_source AND m.key = p_last)
@@ -460,9 +458,9 @@ $$;
 
 -- Forgets which jobs of a source were imported, and returns how many that were. The jobs stay; to import the
 -- same keys once more would add them once more.
--- Callers: users. May call: worker. Lock: the rows of the marks.
+-- Callers: users. May call: worker. Plan: free. Lock: the rows of the marks.
 CREATE OR REPLACE FUNCTION windlass.forget_import(source text) RETURNS bigint
-LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+LANGUAGE sql SECURITY DEFINER AS $$
     WITH gone AS (DELETE FROM windlass.imported m WHERE m.source = forget_import.source RETURNING 1)
     SELECT count(*) FROM gone
 $$;

@@ -12,16 +12,16 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from windlass.operations.budgets import budgets
 from windlass.operations.bulk import bulk
+from windlass.operations.groups import groups
 from windlass.operations.jobs import jobs
 from windlass.operations.new_jobs import new_jobs
+from windlass.operations.parents import parents
+from windlass.operations.schedules import schedules
+from windlass.operations.signals import signals
 from windlass.web.api.derived import endpoints
 from windlass.web.api.endpoint import Call, Endpoint, query_of, read_body
-from windlass.web.api.groups import groups
 from windlass.web.api.overview import overview
-from windlass.web.api.parents import parents
 from windlass.web.api.queues import queues
-from windlass.web.api.schedules import schedules
-from windlass.web.api.signals import signals
 from windlass.web.http.answers import answer, encode, problem_body, problem_headers
 from windlass.web.http.guard import PRINCIPAL, path_of
 from windlass.web.http.problems import NotFound, Problem, problem_of
@@ -32,10 +32,10 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *endpoints(jobs),
     *endpoints(bulk),
     *queues,
-    *parents,
-    *groups,
-    *schedules,
-    *signals,
+    *endpoints(parents),
+    *endpoints(groups),
+    *endpoints(schedules),
+    *endpoints(signals),
     *endpoints(budgets),
     *overview,
 )

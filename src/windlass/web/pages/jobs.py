@@ -15,6 +15,7 @@ from windlass.core.read_errors import READ_ERRORS
 from windlass.core.states import State
 from windlass.errors import JobNotFound
 from windlass.handles.bulk import Verb
+from windlass.operations.groups import cancel_group, close_group, list_left
 from windlass.operations.job_views import JobView, options_shown
 from windlass.operations.jobs import (
     MANY,
@@ -92,7 +93,7 @@ async def one(service: Service, request: Request) -> Response:
     id = found_id(request.path_params["id"])
     job = await service.run(principal_of(request), show_job, id)
     waits = await signals.shown_on(service, request, id) if job.state == State.SCHEDULED else []
-    left = await service.groups.left(principal_of(request), id) if job.group is not None else []
+    left = await service.run(principal_of(request), list_left, id) if job.group is not None else []
     timeless = (figures.moment(job.run_at) or 0.0) - time.time() >= FOR_EVER
     about: dict[str, Any] = {"waits": waits, "left": left, "options": options_shown(job), "died": died}
     about["due"] = None if timeless else job.run_at
@@ -127,8 +128,10 @@ async def act_on_one(service: Service, request: Request) -> Response:
 async def _act_on_group(service: Service, request: Request, id: int, do: str) -> Response:
     principal, here = principal_of(request), f"/jobs/{id}"
     if do == "cancel_group":
-        return go(request, here, "cancelled", await service.groups.cancel(principal, id) + 1)
-    return go(request, here, "closed" if await service.groups.close(principal, id) else "none")
+        cancelled = (await service.run(principal, cancel_group, id)).cancelled
+        return go(request, here, "cancelled", cancelled + 1)
+    closed = (await service.run(principal, close_group, id)).closed
+    return go(request, here, "closed" if closed else "none")
 
 
 async def act_on_ticked(service: Service, request: Request) -> Response:

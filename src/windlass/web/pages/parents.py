@@ -7,11 +7,18 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from windlass.operations.jobs import cancel_jobs
-from windlass.presentation.parents import ParentShape
+from windlass.operations.parents import (
+    MAX_PARALLEL,
+    cancel_parent,
+    list_parents,
+    list_parts,
+    rate_in_words,
+    redrive_parent,
+    set_parent,
+    show_parent,
+)
 from windlass.web.http.problems import Invalid
 from windlass.web.http.queries import choice
-from windlass.web.pages import figures
 from windlass.web.pages.forms import go, read_form
 from windlass.web.pages.rendering import principal_of, render
 from windlass.web.service.checks import found_id
@@ -23,9 +30,14 @@ _PARTS: Final = 100
 async def listing(service: Service, request: Request) -> Response:
     """Parents, the one split last first."""
     active = choice("active", request.query_params.get("active"), ("0", "1")) == "1"
-    parents = await service.parents.latest(principal_of(request), active=active, limit=100)
+    found = await service.run(principal_of(request), list_parents, active=active, limit=100)
     return render(
-        request, "parents.html", section="parents", parents=parents, active=active, rate_text=rate_text
+        request,
+        "parents.html",
+        section="parents",
+        parents=found.parents,
+        active=active,
+        rate_text=rate_in_words,
     )
 
 
@@ -36,14 +48,15 @@ async def one(service: Service, request: Request) -> Response:
     listed = bool(start)
     if listed and not (start.isascii() and start.isdigit() and len(start) < 10):
         raise Invalid("parts must be the index of a part, a whole number from 0", "parts")
+    parts = (await service.run(principal, list_parts, id, int(start), _PARTS)).parts if listed else []
     return render(
         request,
         "parent.html",
         section="parents",
-        parent=await service.parents.get(principal, id),
+        parent=await service.run(principal, show_parent, id),
         listed=listed,
         start=int(start) if listed else 0,
-        parts=await service.parents.parts(principal, id, int(start), _PARTS) if listed else [],
+        parts=parts,
     )
 
 
@@ -53,24 +66,12 @@ async def act(service: Service, request: Request) -> Response:
     here = f"/parents/{id}"
     match form.text("do"):
         case "parallel":
-            parallel = form.whole("parallel", 1, 100_000)
-            await service.parents.set_parallel(principal, id, parallel)
+            await service.run(principal, set_parent, id, form.whole("parallel", 1, MAX_PARALLEL))
             return go(request, here, "changed")
         case "redrive":
-            again = await service.parents.redrive(principal, id)
+            again = (await service.run(principal, redrive_parent, id)).redriven
             return go(request, here, "redriven" if again else "none", again or None)
         case "cancel":
-            answers = (await service.run(principal, cancel_jobs, [id])).answers
-            done = answers[str(id)] in ("cancelled", "requested")
+            done = (await service.run(principal, cancel_parent, id)).answer in ("cancelled", "requested")
             return go(request, here, "cancelled" if done else "none", 1 if done else None)
     raise Invalid("do must be redrive, cancel or parallel", "do")
-
-
-def rate_text(parent: ParentShape) -> str:
-    """In records where parts count them; else in units of size, whatever those are, or in parts."""
-    progress = parent.progress
-    if parent.records and progress.records_per_second is not None:
-        return f"{figures.number(progress.records_per_second)} records/s"
-    if progress.per_second is None:
-        return figures.NONE
-    return f"{figures.number(progress.per_second)} {'units' if progress.unit == 'size' else 'parts'}/s"

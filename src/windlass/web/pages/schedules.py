@@ -10,13 +10,25 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from windlass.core.cron import Missed, Overlap
+from windlass.operations.operation import Operation
+from windlass.operations.schedules import (
+    NewScheduleBody,
+    ScheduleChanges,
+    ScheduleView,
+    add_schedule,
+    change_schedule,
+    list_schedules,
+    pause_schedule,
+    remove_schedule,
+    resume_schedule,
+    revert_schedule,
+    run_schedule,
+)
 from windlass.web.http.problems import Invalid
 from windlass.web.pages.forms import Form, go, read_form
 from windlass.web.pages.rendering import principal_of, render
 from windlass.web.pages.settings import Input
-from windlass.web.service.bodies import NewScheduleBody, ScheduleChanges
 from windlass.web.service.service import Service
-from windlass.web.service.shapes import ScheduleView
 
 _CHANGED: Final = ("cron", "tz", "missed", "overlap", "grace", "jitter")
 _TITLES: Final = {"cron": "When", "tz": "Time zone", "missed": "Missed fires", "overlap": "Overlap"}
@@ -26,11 +38,18 @@ _CHOICES: Final[dict[str, tuple[str, ...]]] = {
     "overlap": get_args(Overlap),
 }
 assert set(_CHOICES["missed"]) == set(get_args(Missed))
+_ACTIONS: Final[dict[str, tuple[Operation[..., Any], str]]] = {
+    "pause": (pause_schedule, "paused"),
+    "resume": (resume_schedule, "resumed"),
+    "revert": (revert_schedule, "reverted"),
+    "remove": (remove_schedule, "removed"),
+}
+"""What a button does, and how it is told."""
 
 
 async def listing(service: Service, request: Request) -> Response:
     """Every schedule: when it fires next, when it did last, and where it comes from."""
-    found = await service.schedules.all(principal_of(request))
+    found = (await service.run(principal_of(request), list_schedules)).schedules
     return render(request, "schedules.html", section="schedules", schedules=found, inputs=inputs)
 
 
@@ -42,32 +61,26 @@ async def add(service: Service, request: Request) -> Response:
         job["queue"] = form.text("queue")
     given = {name: form.text(name) for name in _CHANGED if form.text(name)}
     body = _read({"name": form.text("name"), "job": job, **given}, NewScheduleBody)
-    await service.schedules.add(principal_of(request), body)
+    await service.run(principal_of(request), add_schedule, body)
     return go(request, "/schedules", "added")
 
 
 async def act(service: Service, request: Request) -> Response:
     """Run a schedule now; pause, resume, change, revert or remove it."""
     principal, name, form = principal_of(request), request.path_params["name"], await read_form(request)
-    do, schedules = form.text("do"), service.schedules
+    do = form.text("do")
     if do == "run":
-        job = await schedules.run(principal, name)
+        job = (await service.run(principal, run_schedule, name)).job
         return go(request, f"/jobs/{job}" if job else "/schedules", "fired" if job else "skipped")
     if do == "set":
         changes = await _changes(service, request, name, form)
         if changes:
-            await schedules.change(principal, name, _read(changes, ScheduleChanges))
+            await service.run(principal, change_schedule, name, _read(changes, ScheduleChanges))
         return go(request, "/schedules", "changed" if changes else "unchanged")
-    others = {
-        "pause": (schedules.pause, "paused"),
-        "resume": (schedules.resume, "resumed"),
-        "revert": (schedules.revert, "reverted"),
-        "remove": (schedules.remove, "removed"),
-    }
-    if do not in others:
+    if do not in _ACTIONS:
         raise Invalid("do must be run, pause, resume, set, revert or remove", "do")
-    action, did = others[do]
-    await action(principal, name)
+    action, did = _ACTIONS[do]
+    await service.run(principal, action, name)
     return go(request, "/schedules", did)
 
 
@@ -87,7 +100,7 @@ def inputs(schedule: ScheduleView | None = None) -> list[Input]:
 
 async def _changes(service: Service, request: Request, name: str, form: Form) -> dict[str, Any]:
     """What a form changes. What it leaves empty stays."""
-    found = await service.schedules.all(principal_of(request))
+    found = (await service.run(principal_of(request), list_schedules)).schedules
     now = next((each for each in found if each.name == name), None)
     return {
         field: form.text(field)

@@ -12,18 +12,24 @@ from base64 import b64encode
 from collections.abc import Awaitable, Callable
 from hashlib import sha256
 from html import escape
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
-from windlass.errors import JobNotFound, SignalRefused
+from windlass.errors import InvalidPayload, JobNotFound, SignalRefused
 from windlass.handles import signal_links
 from windlass.handles.signal_links import Link
 from windlass.presentation.text import one_line
+from windlass.store.records import Once
 from windlass.web.http.login_throttle import LoginThrottle
-from windlass.web.service.service import Service
+
+if TYPE_CHECKING:
+    from windlass.app import Windlass
+
+KEPT_LONGER: Final = 86400.0
+"""Seconds for which it is remembered that an address was used after it has expired: clocks differ."""
 
 _STYLE: Final = (
     ":root{color-scheme:light dark}body{margin:0;font:1rem/1.5 system-ui,sans-serif;overflow-wrap:anywhere}"
@@ -44,23 +50,24 @@ _WHY: Final = {
     "ended": (410, "Nobody waits for this answer any more."),
     "full": (409, "This answer cannot be taken now. Try again later."),
 }
+_MISFIT: Final = (409, "This answer does not fit what is asked for now.")
 _SENT: Final = (200, "Thank you. Your answer is on its way.")
 _SLOW: Final = (429, "There were too many wrong addresses. Try again in a minute.")
 
 
-def route(service: Service) -> Route:
+def route(app: Windlass) -> Route:
     """The one address, which is open to everybody."""
-    return Route(f"{signal_links.PATH}{{token}}", _endpoint(service), methods=["GET", "POST"])
+    return Route(f"{signal_links.PATH}{{token}}", _endpoint(app), methods=["GET", "POST"])
 
 
-def _endpoint(service: Service) -> Callable[[Request], Awaitable[Response]]:
+def _endpoint(app: Windlass) -> Callable[[Request], Awaitable[Response]]:
     throttle = LoginThrottle()
 
     async def endpoint(request: Request) -> Response:
         """Ask, or send."""
-        link = service.signals.link(request.path_params["token"])
+        link = signal_links.read(app.settings.secret, request.path_params["token"])
         if link is not None:  # at any time: others may be guessing behind the same proxy
-            return await _answer(service, link, sends=request.method == "POST")
+            return await _answer(app, link, sends=request.method == "POST")
         address = request.client.host if request.client is not None else ""
         if throttle.blocks(address):
             return _page(*_SLOW)
@@ -72,17 +79,20 @@ def _endpoint(service: Service) -> Callable[[Request], Awaitable[Response]]:
     return endpoint
 
 
-async def _answer(service: Service, link: Link, *, sends: bool) -> Response:
+async def _answer(app: Windlass, link: Link, *, sends: bool) -> Response:
     if link.expires < time.time():
         return _page(*_LATE)
     if not sends:
         return _ask(link)
+    lasts = max(link.expires - time.time(), 0.0) + KEPT_LONGER
     try:
-        await service.signals.redeem(link)
+        await app.job(link.job)._asignal(link.name, link.value, Once(link.nonce, lasts))
     except SignalRefused as refused:
         return _page(*_WHY.get(refused.why, _WHY["ended"]))
     except JobNotFound:
         return _page(*_WHY["ended"])
+    except InvalidPayload:
+        return _page(*_MISFIT)
     return _page(*_SENT)
 
 

@@ -6,8 +6,8 @@ from typing import Final
 
 from markupsafe import Markup, escape
 
+from windlass.operations.parents import ParentView, PartView
 from windlass.presentation.text import one_line
-from windlass.web.service.shapes import ParentView, PartView
 
 _PLAIN: Final = frozenset({"succeeded", "waiting"})
 """States that say nothing more on a closer look; of a long strip most cells have one of them."""

@@ -18,16 +18,12 @@ from windlass.operations.operation import Operation, Ops
 from windlass.operations.principal import Principal
 from windlass.presentation.audit import AuditEntry
 from windlass.store.protocol import Store
-from windlass.web.service.durable.groups import Groups
-from windlass.web.service.durable.signals import Signals
 from windlass.web.service.durable.streams import Streams
 from windlass.web.service.events import Events
 from windlass.web.service.findings import Findings
 from windlass.web.service.measures import Measures
 from windlass.web.service.overview import Overviews
-from windlass.web.service.parents import Parents
 from windlass.web.service.queues import Queues
-from windlass.web.service.schedules import Schedules
 from windlass.web.service.store_access import StoreAccess
 from windlass.web.service.store_health import StoreHealth
 from windlass.web.service.tasks import Tasks
@@ -50,10 +46,6 @@ class Service:
         self.queues: Final = Queues(self.store, self.audit)
         self.tasks: Final = Tasks(app, self.store, self.audit)
         self.streams: Final = Streams(self.store)
-        self.parents: Final = Parents(self.store, self.audit)
-        self.groups: Final = Groups(self.store, self.audit)
-        self.schedules: Final = Schedules(app, self.store, self.audit)
-        self.signals: Final = Signals(app, self.store, self.audit)
         self.workers: Final = Workers(self.store)
         self.events: Final = Events(self.store)
         self.measures: Final = Measures(self.store)

@@ -9,8 +9,7 @@ from typing import Literal
 import msgspec
 
 from windlass.presentation.events import EventShape
-from windlass.presentation.flow import QueueShape, ScheduleShape, WorkerShape
-from windlass.presentation.parents import ParentShape, PartShape
+from windlass.presentation.flow import QueueShape, WorkerShape
 from windlass.store.fields import TaskRecord
 from windlass.store.records import Finding, Table
 
@@ -109,29 +108,6 @@ class QueueView(QueueShape, frozen=True, kw_only=True):
     """Jobs that succeeded per minute, over the last one or two; null before anything was measured."""
 
 
-class PartView(PartShape, frozen=True, kw_only=True):
-    """A part, with its state as text."""
-
-    state_text: str
-
-
-class ParentView(ParentShape, frozen=True, kw_only=True):
-    """A parent with its parts. `strip` has one letter for each part; with more than 2,000 parts a letter
-    stands for several and shows the worst. `letters` explains them."""
-
-    strip: str
-    strip_parts: int
-    """How many parts the strip covers; of very many, only the first."""
-    strip_each: int
-    """How many parts a letter stands for."""
-    letters: dict[str, str]
-    """Letter → state."""
-    states: dict[str, int]
-    """State → number of parts, of those that the strip covers."""
-    needing: list[PartView]
-    """Some of those that need attention, the most urgent first."""
-
-
 class BusyShape(msgspec.Struct, frozen=True):
     """A job that a worker is running."""
 
@@ -173,15 +149,6 @@ class WorkerView(WorkerShape, frozen=True, kw_only=True):
 
     state_text: str
     vitals: VitalsShape | None
-
-
-class ScheduleView(ScheduleShape, frozen=True, kw_only=True):
-    """A schedule, and when it fires next."""
-
-    state_text: str
-    origin_text: str
-    upcoming: list[str]
-    """The next few times it fires for."""
 
 
 class TaskView(TaskRecord, frozen=True, kw_only=True):

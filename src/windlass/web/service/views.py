@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from itertools import islice
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Any
 
-import msgspec
-
-from windlass.core import cron
 from windlass.presentation.cluster_state import ClusterState
-from windlass.presentation.flow import origin_in_words
 from windlass.presentation.text import iso, shaped
 from windlass.presentation.waiting import (
     load_in_words,
@@ -20,7 +15,6 @@ from windlass.presentation.waiting import (
 from windlass.store.records import (
     Finding,
     Health,
-    ScheduleRecord,
     Vitals,
     WorkerRecord,
 )
@@ -29,13 +23,10 @@ from windlass.web.service.shapes import (
     FindingShape,
     Operations,
     QueueView,
-    ScheduleView,
     SegmentShape,
     VitalsShape,
     WorkerView,
 )
-
-UPCOMING: Final = 3
 
 
 def queue_view(
@@ -92,24 +83,6 @@ def _vitals(vitals: Vitals, at: float | None, now: float) -> VitalsShape:
         lag=round(vitals.lag, 4),
         jobs=[BusyShape(str(busy.job), busy.task, busy.queue, iso(busy.since) or "") for busy in vitals.jobs],
     )
-
-
-def schedule_view(schedule: ScheduleRecord, now: float, workers: Iterable[WorkerRecord] = ()) -> ScheduleView:
-    """A schedule, and when it fires next."""
-    state = "; ".join(filter(None, ("paused" if schedule.paused else "", schedule.error or "")))
-    upcoming = _upcoming(schedule, now)
-    view = ScheduleView.of(schedule, workers, state_text=state, origin_text="", upcoming=upcoming)
-    return msgspec.structs.replace(view, origin_text=origin_in_words(view.origin))
-
-
-def _upcoming(schedule: ScheduleRecord, now: float) -> list[str]:
-    if schedule.paused or schedule.next_at is None:
-        return []
-    try:
-        times = islice(cron.upcoming(schedule.cron, schedule.tz, now), UPCOMING)
-        return [iso(time) or "" for time in times]
-    except cron.BadSchedule:  # `error` says what is wrong with it
-        return []
 
 
 def finding_shape(finding: Finding, since: float | None = None) -> FindingShape:

@@ -1,9 +1,11 @@
-"""The header of a SQL function names its callers, and they call it. Text alone; no database."""
+"""The header of a SQL function names its callers, who call it, and its plan. Text alone; no database."""
 
 import re
 from pathlib import Path
 
-from windlass.store.postgres.schema import sources
+import pytest
+
+from windlass.store.postgres.schema import plans, sources
 
 FOLDER = Path(sources.__file__).parent.parent
 FUNCTIONS = {each.name: each for each in sources.definitions() if each.kind != "VIEW"}
@@ -18,6 +20,8 @@ PARAGRAPH = re.compile(r"-- ==== .* ====$|-- :\w+\n|-- .*?\nCREATE OR", re.DOTAL
 IN_PYTHON = re.compile(r'"(\w+)"|\}\.(\w+)\(')
 """`db.value("beat", …)` and `f"SELECT {schema}.enqueue_one(…)"`."""
 
+READS = re.compile(r"(?:\b(?:FROM|JOIN|UPDATE|INTO|USING|TABLE)|,)\s+(?:ONLY )?windlass\.\w+(?![\w(])")
+WRITTEN = re.compile(r"\bSET (\w+) =")
 FUNCTION_IN_PYTHON = re.compile(r'(?:\b_?db|schemas|database|db)\.(?:value|call|rows)\(\s*"(\w+)"')
 STATEMENT_IN_PYTHON = re.compile(r'\bquery\(\s*"(\w+)"')
 
@@ -109,3 +113,86 @@ def test_the_store_calls_what_says_so_and_somebody_calls_the_rest() -> None:
     idle = {name for name in FUNCTIONS if not real[name] and not callers(name).startswith(by_others)}
     assert sorted(said - used) == []
     assert sorted(idle - said) == []
+
+
+def made(header: str, rights: str = "STABLE") -> sources.Definition:
+    """A function with this header."""
+    signature = f"CREATE OR REPLACE FUNCTION windlass.f() RETURNS int\nLANGUAGE sql {rights}"
+    text = f"-- {header}\n{signature} AS $$\n$$;"
+    return sources.Definition("room", "FUNCTION", "f", header, text)
+
+
+def body(name: str) -> str:
+    """The body of a function."""
+    return FUNCTIONS[name].text.partition(plans.signature_of(FUNCTIONS[name]))[2]
+
+
+def bare() -> dict[str, str]:
+    """The functions without settings, by name, with what their headers say instead of a plan."""
+    found = {name: plans.plan_of(each) for name, each in FUNCTIONS.items()}
+    return {name: plan for name, plan in found.items() if plan == plans.CALLERS or plan.startswith("none ")}
+
+
+def test_a_plan_makes_the_settings() -> None:
+    assert plans.with_settings(made("Plan: free.", "SECURITY DEFINER")).splitlines()[2:] == [
+        "LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp",
+        "SET jit = off AS $$",
+        "$$;",
+    ]
+    assert plans.with_settings(made("Plan: generic, pinned, ordered.")).splitlines()[2:4] == [
+        "LANGUAGE sql STABLE",
+        "SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off "
+        "SET enable_sort = off SET jit = off AS $$",
+    ]
+    for plan in ("the caller's", "none (it reads nothing)"):
+        assert " SET " not in plans.with_settings(made(f"Plan: {plan}."))
+
+
+@pytest.mark.parametrize(
+    ("header", "rights", "refusal"),
+    [
+        ("May call: worker. Lock: none.", "", "of f names 0 plans instead of one"),
+        ("Plan: free. Plan: pinned.", "", "of f names 2 plans instead of one"),
+        ("Plan: none.", "", "of f is 'none'; write some of free, generic"),
+        ("Plan: pinned, quick.", "", "of f is 'pinned, quick'; write some of free, generic"),
+        ("Plan: ordered, pinned.", "", "of f is 'ordered, pinned'; .* in this order"),
+        ("Plan: the caller's.", "SECURITY DEFINER", "f runs with its owner's rights"),
+        ("Plan: none (why not).", "SECURITY DEFINER", "f runs with its owner's rights"),
+    ],
+)
+def test_a_function_without_a_plan_is_refused(header: str, rights: str, refusal: str) -> None:
+    """Neither migrate nor `windlass sql` goes on, so that none can be forgotten."""
+    with pytest.raises(AssertionError, match=refusal):
+        plans.with_settings(made(header, rights))
+
+
+def test_what_has_the_plan_of_its_caller_is_called_by_functions_alone() -> None:
+    """A function that reads rows is planned under settings: its own, or those of what calls it. Views and the
+    store's sessions have none."""
+    real, left = called(), bare()
+    reads = {name for name in left if READS.search(NOT_CODE.sub("", body(name)))}
+    size = 0
+    while size < len(reads):  # until no more are found that call one of them
+        size = len(reads)
+        reads |= {caller for name in reads for caller in real[name] if caller in left}
+    outside = {
+        name
+        for name in reads
+        if re.search(r"\b(the store|users|the owner|every role|migrate)\b", callers(name))
+        or real[name] & VIEWS.keys()
+    }
+    assert sorted(name for name in outside if left[name] == plans.CALLERS) == []
+    assert sorted(name for name in left if left[name] != plans.CALLERS) == sorted(outside)
+
+
+def test_a_setting_that_is_written_out_is_explained() -> None:
+    """No word makes it; how long a lock is waited for stands behind Lock."""
+    written = {
+        (name, setting)
+        for name, each in FUNCTIONS.items()
+        for setting in WRITTEN.findall(plans.signature_of(each))
+    }
+    assert {setting for _, setting in written} <= {"lock_timeout", "enable_mergejoin", "enable_indexscan"}
+    switches = {(name, setting) for name, setting in written if setting.startswith("enable_")}
+    assert [pair for pair in switches if pair[1] not in FUNCTIONS[pair[0]].header] == []
+    assert [name for name, _ in written if name in bare()] == []

@@ -13,6 +13,7 @@ from tests.cli.kit import Desk
 from tests.store.postgres.kit import Base, Session
 from windlass.core.retry import DeathPolicy
 from windlass.core.states import Kind, State
+from windlass.running.sending import NewSignal
 from windlass.store.fields import NewBudget
 from windlass.store.postgres import PostgresStore
 from windlass.store.records import (
@@ -25,6 +26,7 @@ from windlass.store.records import (
     Outcome,
     PartPlan,
     Plan,
+    WaitRecord,
     WorkerInfo,
 )
 
@@ -141,6 +143,23 @@ async def test_a_producer_enqueues_in_every_way(alone: Base, role: MakeRole) -> 
     await store.promote()
     assert sorted(await alone.drain(lane, worker)) == sorted(jobs)
     assert await alone.drain(await alone.lane("other"), worker) == [other]
+
+
+async def test_w2_a_producer_sends_signals_to_jobs_that_it_may_not_look_at(
+    alone: Base, role: MakeRole, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[rule 11] Who waits is asked once: each refusal is a line in the log of the server."""
+    own, asked = await alone.store(role("producer")), list[int]()
+    waits = own.waits
+
+    async def look(limit: int, *, job: int, signal: str) -> list[WaitRecord]:
+        asked.append(job)
+        return await waits(limit, job=job, signal=signal)
+
+    monkeypatch.setattr(own, "waits", look)
+    (job,) = await own.enqueue([NewJob(task="t", payload="{}")])
+    assert [await NewSignal(job.id, "go", "1", "1").send(own) for _ in range(2)] == ["kept", "kept"]
+    assert asked == [job.id]
 
 
 async def test_a_receipt_says_what_became_of_a_producers_job(alone: Base, role: MakeRole) -> None:

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from windlass.errors import ConfigurationError, SchemaMissing, SchemaTooNew
 from windlass.store.origin import check_origin, origin_of
+from windlass.store.postgres.schema.plans import with_settings
 from windlass.store.postgres.schema.setting_rules import with_rules
 from windlass.store.postgres.schema.sources import definitions, migrations, statements
 from windlass.store.records import Migration
@@ -62,9 +63,10 @@ def render(text: str, schema: str) -> str:
 
 @functools.cache
 def functions() -> str:
-    """Every function and procedure, then the views, which need them. In windlass.allow the headers tell which
-    functions a role may call, and in windlass.check_settings stand the rules of the settings."""
-    text = "\n\n".join(definition.text for definition in definitions())
+    """Every function and procedure with the settings of its header, then the views, which need them. In
+    windlass.allow the headers tell which functions a role may call, and in windlass.check_settings stand the
+    rules of what users set."""
+    text = "\n\n".join(each.text if each.kind == "VIEW" else with_settings(each) for each in definitions())
     for role in ("owner", "producer", "reader"):
         names = sorted(definition.name for definition in definitions() if role in definition.may_call)
         if role == "owner" and names != OWNERS:  # a worker may call whatever is not the owner's

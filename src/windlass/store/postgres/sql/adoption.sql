@@ -5,7 +5,7 @@
 -- Raises WL013 where the server was promoted, restored or has recovered from a crash and the store was not
 -- adopted since: numbers might be given out twice [S3].
 -- Callers: ensure_lane, take_ahead, hand_back, rotation_begin, lead, register, beat, worker_fence,
--- worker_alone. May call: worker. Lock: none.
+-- worker_alone. May call: worker. Plan: the caller's. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.check_epoch() RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -20,7 +20,7 @@ END $$;
 -- The epoch, if the server has lost nothing since it began [S3]: everything acknowledged is here, and no
 -- number will be given out twice. NULL after a recovery, and in a copy.
 -- Callers: worker_alone, check_epoch, must_adopt; hot functions repeat its expression.
--- May call: worker. Lock: none.
+-- May call: worker. Plan: the caller's. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.epoch_here() RETURNS bigint
 LANGUAGE sql STABLE AS $$
     SELECT e.epoch FROM windlass.epoch_mark e WHERE e.place = 'windlass.epoch_mark'::regclass::oid::bigint
@@ -29,10 +29,10 @@ $$;
 -- Why the store must be adopted before it works, or NULL [rule 15] [S3]. 'copy': it was restored or
 -- replicated elsewhere, or a sequence was set back. 'promotion': it is on another timeline. 'crash': the
 -- server has recovered, and may have lost what it had acknowledged.
--- Callers: adopt, the store at open. May call: worker. Lock: none.
+-- Callers: adopt, the store at open. May call: worker. Plan: free. Lock: none.
 -- On a standby there is nothing to adopt yet.
 CREATE OR REPLACE FUNCTION windlass.must_adopt() RETURNS text
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     m windlass.meta;
 BEGIN
@@ -59,7 +59,7 @@ END $$;
 
 -- The timeline that the server writes, which a promotion and a restore to a point in time change; NULL where
 -- a managed service hides it.
--- Callers: adopt, must_adopt, stamp. May call: worker. Lock: none.
+-- Callers: adopt, must_adopt, stamp. May call: worker. Plan: the caller's. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.server_timeline() RETURNS int
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -69,7 +69,7 @@ EXCEPTION WHEN feature_not_supported OR insufficient_privilege OR object_not_in_
 END $$;
 
 -- Refuses to write while a subscription still replicates another database into this one: the two would mix.
--- Callers: check_epoch, skip_ids, adopt. May call: worker. Lock: none.
+-- Callers: check_epoch, skip_ids, adopt. May call: worker. Plan: the caller's. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.check_unsubscribed() RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -90,17 +90,16 @@ END $$;
 -- Begins a new epoch [S3] [rule 15], so that numbers which were given out and lost with the old server are
 -- not given out again, and repairs a restored or switched-over copy. Returns how many jobs were offered
 -- again.
--- Callers: users; the store at open, and where check_epoch has refused a call. May call: worker. Lock: the
--- rotation row; for a copy those of adopt_copy. Then without waiting: the row of meta, which whoever declares
--- a lane or registers a worker holds until that can be seen here; workers' life rows, since a flush may hold
--- its own while it waits for ready; lanes. Of several processes that come at once the first adopts; without
--- p_force the others check again under the lock and do nothing. After a crash workers stay alive: claims that
--- survived are still theirs, and writes for lost claims are refused. After a promotion or a restore all
--- workers are dead, and what they held is offered again. A copy of a store that was never used counts as a
--- new store.
+-- Callers: users; the store at open, and where check_epoch has refused a call. May call: worker. Plan: free.
+-- Lock: the rotation row; for a copy those of adopt_copy. Then without waiting: the row of meta, which
+-- whoever declares a lane or registers a worker holds until that can be seen here; workers' life rows, since
+-- a flush may hold its own while it waits for ready; lanes. Of several processes that come at once the first
+-- adopts; without p_force the others check again under the lock and do nothing. After a crash workers stay
+-- alive: claims that survived are still theirs, and writes for lost claims are refused. After a promotion or
+-- a restore all workers are dead, and what they held is offered again. A copy of a store that was never used
+-- counts as a new store.
 CREATE OR REPLACE FUNCTION windlass.adopt(p_force boolean DEFAULT true) RETURNS bigint
-LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     l       windlass.lane;
     w       bigint;
@@ -163,12 +162,12 @@ END $$;
 
 -- What a copy needs besides a new epoch [rule 15]: transaction ids of the original mean nothing here, and its
 -- sequences may be behind or missing.
--- Callers: adopt, which holds the rotation row. May call: worker. Lock: the watermark; SHARE ROW EXCLUSIVE on
--- ready, so that no producer is under way; the rows of touched keys, without waiting.
+-- Callers: adopt, which holds the rotation row. May call: worker. Plan: pinned. Lock: the watermark; SHARE
+-- ROW EXCLUSIVE on ready, so that no producer is under way; the rows of touched keys, without waiting.
 -- The lock is on ready alone, without its partitions: whoever draws a number takes it there first (see
 -- offer), and retry, which holds a partition by then, would wait for us while we wait for it.
 CREATE OR REPLACE FUNCTION windlass.adopt_copy() RETURNS void
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     l windlass.lane;
 BEGIN
@@ -220,15 +219,15 @@ END $$;
 
 -- Moves a lane's numbers past all that were given out [S3], and repairs the lane of a copy [rule 15]. Returns
 -- how many orphans it offered again.
--- Callers: adopt. May call: worker. Lock: the lane's, without waiting; the lane's row. Between the numbers of
--- the last epoch and those of this one is a gap that no job will fill. It is taken ahead of the cursor
--- [rule 13], so that neither depth nor a claim counts it as jobs about to commit. Nobody draws a number of a
--- lane before it is in this epoch (see lane_for, check_epoch), so the last one stays the last one; prepared
--- transactions have theirs. p_copy: with no producer under way, every hole that is not visible is burnt:
--- horizon 0 says so, and the next claim takes what is visible and drops the rest. Rows behind the cursor that
--- no claim covers are offered again.
+-- Callers: adopt. May call: worker. Plan: pinned. Lock: the lane's, without waiting; the lane's row. Between
+-- the numbers of the last epoch and those of this one is a gap that no job will fill. It is taken ahead of
+-- the cursor [rule 13], so that neither depth nor a claim counts it as jobs about to commit. Nobody draws a
+-- number of a lane before it is in this epoch (see lane_for, check_epoch), so the last one stays the last
+-- one; prepared transactions have theirs. p_copy: with no producer under way, every hole that is not visible
+-- is burnt: horizon 0 says so, and the next claim takes what is visible and drops the rest. Rows behind the
+-- cursor that no claim covers are offered again.
 CREATE OR REPLACE FUNCTION windlass.adopt_lane(l windlass.lane, p_epoch bigint, p_copy boolean) RETURNS bigint
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     c         windlass.claim;
     v_ahead   int8multirange;
@@ -285,11 +284,12 @@ END $$;
 
 -- Settles, in a copy, whether a unique key's twin missed an edit and owes a rerun: transaction ids of the
 -- original cannot be compared with those of this server.
--- Callers: adopt, after all that ran was offered again or cancelled. May call: worker. Lock: the keys' rows,
--- held by adopt_copy. A twin that runs, or ended before its key could be freed, may have missed the edit; the
--- snapshot of its claim decides (see free_key). A twin that starts later has not missed it.
+-- Callers: adopt, after all that ran was offered again or cancelled. May call: worker. Plan: indexed. Lock:
+-- the keys' rows, held by adopt_copy. A twin that runs, or ended before its key could be freed, may have
+-- missed the edit; the snapshot of its claim decides (see free_key).
+-- A twin that starts later has not missed it.
 CREATE OR REPLACE FUNCTION windlass.adopt_edits() RETURNS void
-LANGUAGE sql SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE sql AS $$
     UPDATE windlass.unique_key u SET touched = NULL,
            rerun = CASE WHEN EXISTS (SELECT FROM windlass.parent p
                                       WHERE p.id = u.job
@@ -306,7 +306,7 @@ $$;
 -- Moves the sequence of job ids outside lanes past all that were given out, where a loss may have set it back
 -- [S3], and the turns of waiting lists past those that are there.
 -- Callers: enqueue_one, enqueue_aside, enqueue_mixed, import_rows, import_parent, adopt, adopt_copy.
--- May call: worker.
+-- May call: worker. Plan: the caller's.
 -- Lock: advisory, -1 of the schema's lock space, released at once, since sequences are not transactional:
 -- nobody waits for a producer's transaction. p_highest: no id up to it is free; NULL: a producer asks, before
 -- the store was adopted. ids_from is noted well ahead of use, so it is above every id given out; a sequence
@@ -342,7 +342,8 @@ END $$;
 -- How many numbers of 44 bits to pass over at the beginning of an epoch: half a billion to a billion, more
 -- than any loss, and random, so that two servers promoted from one history diverge; less when few are left
 -- [S3].
--- Callers: skip_ids, adopt, adopt_lane, declare_lane, rotation_begin. May call: worker. Lock: none.
+-- Callers: skip_ids, adopt, adopt_lane, declare_lane, rotation_begin. May call: worker.
+-- Plan: the caller's. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.skip_length(p_last bigint) RETURNS bigint
 LANGUAGE sql VOLATILE AS $$
     SELECT least((1 << 29) + floor(random() * (1 << 29))::bigint, (17592186044415 - p_last) / 4)

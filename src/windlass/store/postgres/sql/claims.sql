@@ -7,16 +7,15 @@
 -- waited, whether there may be anything at all, whether its queue has a limit, whether fair jobs wait behind
 -- it; shut: its queue is paused or cools down; reached: the last number drawn in it; quiet: there is nothing
 -- in it, and whoever enqueues the next job will call; abilities: what its jobs need.
--- Callers: the store's claim, at most once a second. May call: worker, reader. Lock: none.
+-- Callers: the store's claim, at most once a second. May call: worker, reader.
+-- Plan: generic, pinned, ordered. Lock: none.
 -- One statement for all of them, each table probed by its index [rule 8]. The idle mark is read before the
 -- position, as in mark_idle [rule 10]: a number that is drawn later is drawn by one who sees the mark. The
 -- cursor is as old as the statement, or older, so that nothing that waits is overlooked.
 CREATE OR REPLACE FUNCTION windlass.lane_heads(p_queues text[])
 RETURNS TABLE (lane int, queue text, priority smallint, waited float8, waiting boolean, limited boolean,
                ring boolean, shut boolean, reached bigint, quiet boolean, abilities text)
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     RETURN QUERY
     SELECT l.id, l.queue, l.priority,
@@ -45,14 +44,13 @@ END $$;
 
 -- Those of some lanes in which numbers were drawn beyond what a claimer has seen there (moved), and every
 -- lane with a number above p_above, which it may not know yet.
--- Callers: the store's claim, every few seconds. May call: worker, reader. Lock: none.
+-- Callers: the store's claim, every few seconds. May call: worker, reader.
+-- Plan: generic, pinned, ordered. Lock: none.
 -- So a claimer that serves ten thousand queues finds what a lost wake-up was for, at the cost of a look at
 -- each sequence [rule 10].
 CREATE OR REPLACE FUNCTION windlass.moved_lanes(p_lanes int[], p_reached bigint[], p_above int)
 RETURNS TABLE (lane int, queue text, moved boolean)
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     RETURN QUERY
     SELECT k.lane, l.queue, true
@@ -65,12 +63,11 @@ END $$;
 
 -- Since when the longest waiting of a lane's first p_first jobs has been ready, or NULL. A fair job brings
 -- its wait along, so the first of the lane need not be the oldest.
--- Callers: depth, lane_heads, queue_load. May call: worker, reader. Lock: none.
+-- Callers: depth, lane_heads, queue_load. May call: worker, reader. Plan: generic, pinned, ordered.
+-- Lock: none.
 -- Late jobs in holes are not looked at: they are claimed within moments.
 CREATE OR REPLACE FUNCTION windlass.lane_head(p_lane int, p_first int) RETURNS timestamptz
-LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     c       windlass.claim := windlass.cursor_of(p_lane);
     v_ahead int8multirange := windlass.gather_seqs(c.ahead, c.ahead_spilled);
@@ -84,18 +81,18 @@ END $$;
 -- ==== Claiming ====
 
 -- Leases the next jobs of one lane to one worker, commits, and only then answers [rule 2].
--- Callers: the store, outside of any transaction. May call: worker. Lock: the lane, then what claim_take
--- takes, then the rows of buckets in their order; before the lane that of its queue, where that has a limit
--- (p_limited). If that queue's bucket is locked for longer than p_wait ms, the claim rolls back, so that it
--- does not keep the lane, and answers 'busy'; jobs that need tokens of such a bucket are put aside. A
--- procedure, because a function could not commit: its jobs would be given out under the caller's isolation
--- level and its lane would stay locked for as long as the caller leaves the answer unread. Waiting for the
--- lock shares a lane evenly between workers; p_wait (ms) bounds it, and then the answer is 'busy', not
--- 'empty'. offered: when each attempt was offered, NULL where that is when its job was enqueued. p_needs:
--- which tokens the jobs of some tasks need (see claim_tokens). If every job of a round had to be put aside,
--- it tries a few more rounds, each in its own transaction, since others may be behind them. steps: those of
--- the jobs that have run before, see steps_of. starts: see claim_tokens. status: those of claim_take, or
--- 'busy', 'full', 'slow', 'aside'; 'alone' are jobs, too.
+-- Callers: the store, outside of any transaction. May call: worker. Plan: none (with settings it could not
+-- commit). Lock: the lane, then what claim_take takes, then the rows of buckets in their order; before the
+-- lane that of its queue, where that has a limit (p_limited). If that queue's bucket is locked for longer
+-- than p_wait ms, the claim rolls back, so that it does not keep the lane, and answers 'busy'; jobs that need
+-- tokens of such a bucket are put aside. A procedure, because a function could not commit: its jobs would be
+-- given out under the caller's isolation level and its lane would stay locked for as long as the caller
+-- leaves the answer unread. Waiting for the lock shares a lane evenly between workers; p_wait (ms) bounds it,
+-- and then the answer is 'busy', not 'empty'. offered: when each attempt was offered, NULL where that is when
+-- its job was enqueued. p_needs: which tokens the jobs of some tasks need (see claim_tokens). If every job of
+-- a round had to be put aside, it tries a few more rounds, each in its own transaction, since others may be
+-- behind them. steps: those of the jobs that have run before, see steps_of. starts: see claim_tokens. status:
+-- those of claim_take, or 'busy', 'full', 'slow', 'aside'; 'alone' are jobs, too.
 CREATE OR REPLACE PROCEDURE windlass.claim(
     p_lane int, p_worker bigint, p_limit int, p_wait int,
     INOUT status text DEFAULT NULL, INOUT claim bigint DEFAULT NULL, INOUT seqs bigint[] DEFAULT NULL,
@@ -210,8 +207,8 @@ BEGIN
 END $$;
 
 -- The body of a claim: reads the cursor and the next jobs, fences the worker, writes the new cursor.
--- Callers: claim, which holds the lane lock and commits at once. May call: worker. Lock: the worker's life
--- row FOR SHARE.
+-- Callers: claim, which holds the lane lock and commits at once. May call: worker. Plan: generic, pinned,
+-- ordered. Lock: the worker's life row FOR SHARE.
 --
 -- status: 'jobs'; 'empty'; 'pending' (numbers are drawn that are not visible yet: look again soon); 'paused'
 -- (or cooling); 'limited' (its queue has a limit that the caller did not know of, see claim_room); 'nobody'
@@ -232,11 +229,7 @@ CREATE OR REPLACE FUNCTION windlass.claim_take(
     OUT status text, OUT claim bigint, OUT seqs bigint[], OUT ids bigint[], OUT tasks text[],
     OUT payloads text[], OUT options text[], OUT attempts smallint[], OUT deaths smallint[],
     OUT enqueued float8[], OUT offered float8[], OUT gated boolean, OUT alone boolean, OUT expires boolean)
-LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
-SET enable_sort = off SET jit = off
-AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     c          windlass.claim;
     h          record;
@@ -470,8 +463,8 @@ END $$;
 -- of the lane. So it judges no hole, and may have its xid already (see claim_take): hi stays below every
 -- number that it does not see, and `ahead` has what it takes beyond.
 -- Callers: admit_freed, in the transaction of a flush, which has proven that the worker lives and commits
--- before it answers. May call: worker. Lock: the lane, without waiting: where somebody has it, the job stays
--- there like any other; those of waiting_first; then those of offer.
+-- before it answers. May call: worker. Plan: the caller's. Lock: the lane, without waiting: where somebody
+-- has it, the job stays there like any other; those of waiting_first; then those of offer.
 -- Not handed over: jobs that need tokens (p_tokens: their tasks), parts, those that may have waited too long
 -- [E8], those that have seen a worker die [C8], those that need an ability which the worker lacks, those of
 -- queues that are limited, paused or cooling. Nobody is overtaken [C2]: what waits in the lane goes first,
@@ -605,15 +598,13 @@ END $$;
 -- whose run others may join, or none, and its turn there; `seqs`, their positions. `fit`: all of them may be
 -- handed over. Where more wait than there is room for (p_more), those of a plain backlog are left to claims,
 -- which take many at once.
--- Callers: hand_over. May call: worker. Lock: those of the gates, without waiting; the caller holds the
--- lane's. At most eight gaps between what was claimed ahead are looked at, and no more than 10,000 numbers
--- are claimed ahead: then a claim must move the cursor first.
+-- Callers: hand_over. May call: worker. Plan: generic, pinned, ordered, nested. Lock: those of the gates,
+-- without waiting; the caller holds the lane's. At most eight gaps between what was claimed ahead are looked
+-- at, and no more than 10,000 numbers are claimed ahead: then a claim must move the cursor first.
 CREATE OR REPLACE FUNCTION windlass.waiting_first(
     p_lane windlass.lane, p_hi bigint, p_ahead int8multirange, p_more boolean, p_room int, p_tokens text[],
     OUT jobs windlass.held[], OUT seqs bigint[], OUT fit boolean)
-LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
-SET enable_sort = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     v_gaps  int8multirange := int8multirange(
         int8range(p_hi + 1, coalesce(pg_sequence_last_value(p_lane.position), 0), '[]')) - p_ahead;
@@ -652,7 +643,7 @@ END $$;
 -- How long a lane's holes are left alone between two probes: 50 ms, and more where they are many, since each
 -- range costs an index probe per segment; hardly at all where they are a handful, since that is a job or two
 -- whose producers commit a moment late.
--- Callers: claim_take. May call: worker. Lock: none.
+-- Callers: claim_take. May call: worker. Plan: the caller's. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.probe_pause(c windlass.claim) RETURNS interval
 LANGUAGE sql STABLE AS $$
     SELECT CASE WHEN c.holes <= 8 AND c.spilled IS NULL THEN interval '1 millisecond'
@@ -661,7 +652,7 @@ LANGUAGE sql STABLE AS $$
 $$;
 
 -- Marks a lane as idle, so that the next enqueue notifies, and says whether it is: 'empty' or 'pending'.
--- Callers: claim_take. May call: worker. Lock: the lane's, held by the caller.
+-- Callers: claim_take. May call: worker. Plan: the caller's. Lock: the lane's, held by the caller.
 -- The worker sets the mark, then reads the position; a producer draws its number, then reads the mark. One of
 -- the two sees the other, so no wake-up is lost [rule 10]. The mark is a sequence: it obeys no transaction.
 CREATE OR REPLACE FUNCTION windlass.mark_idle(p_lane windlass.lane, p_hi bigint, p_holes bigint) RETURNS text

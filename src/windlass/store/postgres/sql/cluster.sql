@@ -4,9 +4,10 @@
 -- ==== Terms ====
 
 -- Becomes or stays coordinator: returns the number of the term, or NULL while another holds one [K3].
--- Callers: the store. May call: worker. Lock: the leader row; that another leads is found out without it.
+-- Callers: the store. May call: worker. Plan: free. Lock: the leader row; that another leads is found out
+-- without it.
 CREATE OR REPLACE FUNCTION windlass.lead(p_candidate bigint, p_length float8) RETURNS bigint
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     l windlass.leader;
 BEGIN
@@ -27,24 +28,24 @@ BEGIN
 END $$;
 
 -- Ends a term early, so that another can lead at once; an older term changes nothing [K3].
--- Callers: the store. May call: worker. Lock: the leader row.
+-- Callers: the store. May call: worker. Plan: free. Lock: the leader row.
 CREATE OR REPLACE FUNCTION windlass.resign(p_candidate bigint) RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     UPDATE windlass.leader SET holder = NULL, until = '-infinity' WHERE holder = p_candidate;
 END $$;
 
 -- Whether a coordinator's term has not run out [K3]. No term is longer than five minutes: one that ends later
 -- was written before the clock was set back, and is over. MAX_TERM in windlass.core.clock says the same.
--- Callers: lead, check_term, assign. May call: worker. Lock: none.
+-- Callers: lead, check_term, assign. May call: worker. Plan: the caller's. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.term_runs(l windlass.leader) RETURNS boolean
 LANGUAGE sql VOLATILE AS $$
     SELECT t.now < l.until AND l.until <= t.now + interval '301 seconds' FROM windlass.now() AS t (now)
 $$;
 
 -- Refuses a coordinator's write after its term is over [K3].
--- Callers: governed, govern, fire_schedule. May call: worker. Lock: the leader row FOR SHARE, so that no
--- other term begins before this is committed.
+-- Callers: governed, govern, fire_schedule. May call: worker. Plan: the caller's. Lock: the leader row FOR
+-- SHARE, so that no other term begins before this is committed.
 CREATE OR REPLACE FUNCTION windlass.check_term(p_term bigint) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -59,11 +60,11 @@ END $$;
 
 -- Replaces the whole assignment of slots, of workers that are alive; true if that changed anything [K1] [K3].
 -- p_slots: [{"worker": ..., "queue": ..., "slots": ...}, ...].
--- Callers: the store. May call: worker. Lock: the leader row FOR SHARE, so that no other term begins before
--- this is committed; then the rows that change. Where nothing changes nothing is written, not even a row
--- lock: the coordinator asks every second or two.
+-- Callers: the store. May call: worker. Plan: free. Lock: the leader row FOR SHARE, so that no other term
+-- begins before this is committed; then the rows that change. Where nothing changes nothing is written, not
+-- even a row lock: the coordinator asks every second or two.
 CREATE OR REPLACE FUNCTION windlass.assign(p_term bigint, p_slots json) RETURNS boolean
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     v_wanted windlass.slot[];
     v_lost   boolean;
@@ -98,12 +99,11 @@ END $$;
 
 -- Cools a whole queue after a handler was throttled, and returns the seconds until it gives out jobs again
 -- [O3].
--- Callers: the store. May call: worker. Lock: the queue's row, waited for 1 s at most: the caller copes with
--- a failure. Only the first throttle in a window counts. The others come at about the same moment: they find
--- the queue cooling, and read for how long without a lock.
+-- Callers: the store. May call: worker. Plan: free. Lock: the queue's row, waited for 1 s at most: the caller
+-- copes with a failure. Only the first throttle in a window counts. The others come at about the same moment:
+-- they find the queue cooling, and read for how long without a lock.
 CREATE OR REPLACE FUNCTION windlass.throttle(p_queue text, p_hint float8 DEFAULT NULL) RETURNS float8
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s'
-SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET lock_timeout = '1s' AS $$
 DECLARE
     q       windlass.queue;
     v_left  float8;
@@ -134,6 +134,7 @@ END $$;
 -- Seconds until a queue gives out jobs again; 0 where it is not cooling down [O3]. A cool-down that ends
 -- later than the queue's cap allows was written before the clock was set back, and is over.
 -- Callers: claim_take, hand_over, lane_heads, throttle, the store's readings. May call: worker, reader.
+-- Plan: the caller's.
 -- Lock: none.
 CREATE OR REPLACE FUNCTION windlass.cooldown_left(q windlass.queue) RETURNS float8
 LANGUAGE sql VOLATILE AS $$
@@ -144,11 +145,10 @@ $$;
 
 -- Forgets the throttles of a queue where nothing was throttled for 120 s after its last cool-down, or at once
 -- where an operator says so; true if it did [O3].
--- Callers: the store. May call: worker. Lock: the queue's row, where there is something to forget, waited for
--- 1 s at most.
+-- Callers: the store. May call: worker. Plan: free. Lock: the queue's row, where there is something to
+-- forget, waited for 1 s at most.
 CREATE OR REPLACE FUNCTION windlass.warm(p_queue text, p_force boolean DEFAULT false) RETURNS boolean
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s'
-SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET lock_timeout = '1s' AS $$
 BEGIN
     UPDATE windlass.queue SET throttles = 0, cool_until = NULL
      WHERE name = p_queue AND throttles > 0 AND (p_force OR cool_until <= windlass.now() - interval '120 s');
@@ -163,9 +163,9 @@ END $$;
 -- ==== Chores ====
 
 -- Begins a chore, unless somebody has begun it within the last p_every seconds.
--- Callers: the store. May call: worker. Lock: the row.
+-- Callers: the store. May call: worker. Plan: free. Lock: the row.
 CREATE OR REPLACE FUNCTION windlass.begin_chore(p_name text, p_every float8) RETURNS boolean
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     INSERT INTO windlass.chore AS t (name, at) VALUES (p_name, windlass.now())
     ON CONFLICT (name) DO UPDATE SET at = excluded.at
@@ -175,13 +175,12 @@ BEGIN
 END $$;
 
 -- Which of the chores that move jobs into lanes have work, so that an idle cluster sends one query, not five.
--- Callers: the store's promote. May call: worker. Lock: none.
+-- Callers: the store's promote. May call: worker. Plan: pinned. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.upkeep(
     OUT settle_rest boolean, OUT clock_back boolean, OUT replace_step boolean, OUT admit boolean,
     OUT changed_gates boolean, OUT passes boolean, OUT pressure boolean, OUT follow boolean,
     OUT advance boolean, OUT cancel boolean, OUT put_off boolean, OUT expired boolean, OUT signals boolean)
-LANGUAGE plpgsql STABLE SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql STABLE SECURITY DEFINER AS $$
 BEGIN
     SELECT EXISTS (SELECT FROM windlass.unsettled),
            EXISTS (SELECT FROM windlass.deferred_watermark
@@ -211,12 +210,12 @@ BEGIN
 END $$;
 
 -- Publishes the oldest xid that may still own a hole: the oldest that holds a lock on ready [rule 3].
--- Callers: the store's promote, about once a second. May call: worker. Lock: none.
+-- Callers: the store's promote, about once a second. May call: worker. Plan: free. Lock: none.
 -- An unrelated transaction, even in another database, holds back the cluster's xmin, but not this. It takes
 -- its own xid first. A producer that does not show in pg_locks after that draws its numbers later, so it
 -- cannot own a hole whose horizon is at most that xid.
 CREATE OR REPLACE FUNCTION windlass.publish_horizon() RETURNS bigint
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     v_own    bigint := pg_current_xact_id()::text::bigint;
     v_oldest bigint;
@@ -236,7 +235,7 @@ BEGIN
 END $$;
 
 -- The 64-bit form of a 32-bit xid, given a full xid of about the same time.
--- Callers: publish_horizon. May call: worker. Lock: none.
+-- Callers: publish_horizon. May call: worker. Plan: the caller's. Lock: none.
 -- The distance is taken as signed: the xid may be a little older or a little newer.
 CREATE OR REPLACE FUNCTION windlass.full_xid(p_xid xid, p_near bigint) RETURNS bigint
 LANGUAGE sql IMMUTABLE AS $$
@@ -244,13 +243,11 @@ LANGUAGE sql IMMUTABLE AS $$
 $$;
 
 -- One bounded step of retention outside the logs [K6]. `more`: a limit was reached, so there may be more.
--- Callers: the store. May call: worker. Lock: the rows it removes, without waiting [S2]: a row that somebody
--- is changing has not expired.
+-- Callers: the store. May call: worker. Plan: pinned, ordered, nested. Lock: the rows it removes, without
+-- waiting [S2]: a row that somebody is changing has not expired.
 CREATE OR REPLACE FUNCTION windlass.expire(p_limit int, OUT dead bigint, OUT keys bigint, OUT workers bigint,
                                            OUT parents bigint, OUT more boolean)
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
-SET enable_sort = off SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     v_now    timestamptz := windlass.now();
     v_parent bigint;

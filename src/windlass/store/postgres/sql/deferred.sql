@@ -3,16 +3,16 @@
 -- ==== Due jobs ====
 
 -- One bounded step: offers deferred jobs that are due, earliest first. Returns how many.
--- Callers: the store. May call: worker. Lock: the watermark row and the rows that are due, without waiting:
--- one locked row must not hold up the rest; those of declare_lane where a lane must be declared, for a second
--- at most; then those of offer. The watermark says: all that was due at (run_at, job) and visible in snapshot
--- is gone from the table, or noted in deferred_left because somebody had it locked. So the scan starts behind
--- it and never rereads its own dead rows, even under an open snapshot; and a row that committed late, or was
--- made due behind it, is found by its xid, which that snapshot cannot see. Rows that were left are tried
--- again with each step, until they are gone or no longer due: what makes a row due again gives it a new xid.
+-- Callers: the store. May call: worker. Plan: pinned, ordered. Lock: the watermark row and the rows that are
+-- due, without waiting: one locked row must not hold up the rest; those of declare_lane where a lane must be
+-- declared, for a second at most; then those of offer. The watermark says: all that was due at (run_at, job)
+-- and visible in snapshot is gone from the table, or noted in deferred_left because somebody had it locked.
+-- So the scan starts behind it and never rereads its own dead rows, even under an open snapshot; and a row
+-- that committed late, or was made due behind it, is found by its xid, which that snapshot cannot see. Rows
+-- that were left are tried again with each step, until they are gone or no longer due: what makes a row due
+-- again gives it a new xid.
 CREATE OR REPLACE FUNCTION windlass.promote(p_limit int) RETURNS int
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s'
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET lock_timeout = '1s' AS $$
 DECLARE
     c_last    CONSTANT bigint := 9223372036854775807;
     c_looks   CONSTANT int := 10;  -- how often a step looks further where it met locked rows
@@ -133,11 +133,11 @@ END $$;
 
 -- Moves deferred jobs, by their places in the table, to their lanes; true where some went aside, to a waiting
 -- list or the ring of fair keys, so that sweep_gates and admit have something to do.
--- Callers: promote, serve_after, go_on. May call: worker. Lock: the rows, held by the caller, who knows that
--- their lanes are declared, or that they have a gate to pass; those of offer.
+-- Callers: promote, serve_after, go_on. May call: worker. Plan: generic, pinned, ordered. Lock: the rows,
+-- held by the caller, who knows that their lanes are declared, or that they have a gate to pass; those of
+-- offer.
 CREATE OR REPLACE FUNCTION windlass.offer_deferred(p_places tid[]) RETURNS boolean
-LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
-SET enable_sort = off SET jit = off AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     g         record;
     v_now     timestamptz := windlass.now();
@@ -182,8 +182,9 @@ END $$;
 
 -- How the jobs that a new one comes after stand, by their ids; refuses one that is not there [P12]. p_known:
 -- one that is gone has gone since.
--- Callers: enqueue_one, import_rows, waits_of, add_to_group. May call: worker. Lock: ACCESS SHARE on claim,
--- as in finish, so that the snapshot that looks for them is younger than any rotation that moved them.
+-- Callers: enqueue_one, import_rows, waits_of, add_to_group. May call: worker. Plan: the caller's. Lock:
+-- ACCESS SHARE on claim, as in finish, so that the snapshot that looks for them is younger than any rotation
+-- that moved them.
 CREATE OR REPLACE FUNCTION windlass.check_after(p_after bigint[], p_known boolean)
 RETURNS TABLE (on_job bigint, state text)
 LANGUAGE plpgsql AS $$
@@ -203,11 +204,11 @@ END $$;
 -- the job that it comes after and how that one stands. What has succeeded is not waited for, but by a job
 -- that runs only where one fails: follow judges it. One whose idempotency key is known is not new, and nobody
 -- asks whether those it came after are still there.
--- Callers: enqueue_mixed, which holds the keys. May call: worker. Lock: that of check_after.
+-- Callers: enqueue_mixed, which holds the keys. May call: worker. Plan: pinned. Lock: that of check_after.
 CREATE OR REPLACE FUNCTION windlass.waits_of(
     p_options text[], p_keys text[], OUT waits boolean[], OUT places int[], OUT on_jobs bigint[],
     OUT states text[])
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     v_on bigint[];
 BEGIN
@@ -232,7 +233,7 @@ BEGIN
 END $$;
 
 -- Whether a job runs only where one that it comes after has not succeeded.
--- Callers: enqueue_one, import_rows, waits_of. May call: worker. Lock: none.
+-- Callers: enqueue_one, import_rows, waits_of. May call: worker. Plan: the caller's. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.runs_only_otherwise(p_options json) RETURNS boolean
 LANGUAGE sql IMMUTABLE AS $$
     SELECT coalesce(p_options ->> 'otherwise' = 'run_only', false)
@@ -240,8 +241,8 @@ $$;
 
 -- Lets new jobs wait for those that they come after. One of these that has ended or is gone is for follow to
 -- see to, and so is one that may end at this very moment.
--- Callers: enqueue_one, enqueue_mixed, import_rows, add_to_group. May call: worker. Lock: none: it only adds
--- rows.
+-- Callers: enqueue_one, enqueue_mixed, import_rows, add_to_group. May call: worker. Plan: the caller's. Lock:
+-- none: it only adds rows.
 -- By edge: the place of the job among p_jobs, the job it comes after, how that one stands. Jobs that did not
 -- go the way of those that wait are left out.
 CREATE OR REPLACE FUNCTION windlass.add_edges(
@@ -263,10 +264,11 @@ END $$;
 
 -- Jobs have ended: whoever comes after them goes on at once where that is simple; else their ends are noted,
 -- and the coordinator is called [P12].
--- Callers: finish, settle, take_unique_key. May call: worker. Lock: those of serve_after. Whoever ends a job
--- has written so, in outcome, ended_otherwise or parent, before it asks for edges here: follow counts on it.
+-- Callers: finish, settle, take_unique_key. May call: worker. Plan: pinned. Lock: those of serve_after.
+-- Whoever ends a job has written so, in outcome, ended_otherwise or parent, before it asks for edges here:
+-- follow counts on it.
 CREATE OR REPLACE FUNCTION windlass.note_ends(p_jobs bigint[], p_kind text) RETURNS void
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     v_left bigint[];
 BEGIN
@@ -290,8 +292,8 @@ END $$;
 -- due at its time. Returns those of the jobs that have edges left. p_failed: they have not succeeded, so only
 -- who runs nevertheless goes on, and a group remembers that. Who runs only then keeps the edge to a success
 -- for follow, which may have to end it.
--- Callers: note_ends, follow. May call: worker. Lock: the jobs that wait, without waiting, and then their
--- rows of group_job; those of offer.
+-- Callers: note_ends, follow. May call: worker. Plan: pinned. Lock: the jobs that wait, without waiting, and
+-- then their rows of group_job; those of offer.
 -- isfinite keeps the index of times out of the plan, and array_position that of the other column: two arrays
 -- would be probed pair by pair. Rows are found by arrays, not by joins, which may begin with all rows of a
 -- table that is thought to be small [rule 8].
@@ -299,7 +301,7 @@ END $$;
 -- at the same time, one sees that nothing is left. An edge whose job waits no more is dropped.
 CREATE OR REPLACE FUNCTION windlass.serve_after(
     p_on bigint[], p_limit int, p_failed boolean DEFAULT false) RETURNS bigint[]
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     v_now  timestamptz := windlass.now();
     v_jobs bigint[];
@@ -358,14 +360,12 @@ END $$;
 -- leave, and edges that are fresh. A job whose last edge is gone goes on; one that can never run ends as its
 -- option says, and one that is cancelled says why in its options: see end_reason. `looked` counts what it
 -- looked at; `around`: it has come to the end of both.
--- Callers: the store's promote. May call: worker. Lock: the row that says how far it has come, and the
--- waiting jobs, without waiting; ACCESS SHARE on claim, as in finish; those of serve_after; then those of
--- try_lock_waiting for jobs that it cancels, without waiting.
+-- Callers: the store's promote. May call: worker. Plan: pinned, ordered. Lock: the row that says how far it
+-- has come, and the waiting jobs, without waiting; ACCESS SHARE on claim, as in finish; those of serve_after;
+-- then those of try_lock_waiting for jobs that it cancels, without waiting.
 -- A job that is gone has succeeded, unless its end is noted (see settle).
 CREATE OR REPLACE FUNCTION windlass.follow(p_limit int, OUT looked int, OUT around boolean)
-LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     k        windlass.after_look;
     u        windlass.after_due;
@@ -477,15 +477,14 @@ END $$;
 -- caller; the edges of others are fresh no more, once nobody is left who may have ended the job without
 -- seeing them. Returns how many it looked at, and the last of them, or 0 at the end; `sure`: none
 -- was left fresh.
--- Callers: follow. May call: worker. Lock: edges, without waiting: who ends jobs takes them away, in an order
--- of his own.
+-- Callers: follow. May call: worker. Plan: pinned, ordered. Lock: edges, without waiting: who ends jobs takes
+-- them away, in an order of his own.
 -- Who ends a job asks for edges after it has written to outcome, ended_otherwise or parent. So whoever did
 -- not see an edge and has yet to commit holds one of these, now that the edge can be seen. They are waited
 -- for a moment; where one takes longer, the edges stay fresh.
 CREATE OR REPLACE FUNCTION windlass.look_at_fresh(
     INOUT job bigint, INOUT on_job bigint, p_limit int, OUT looked int, OUT sure boolean)
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
-SET jit = off AS $$
+LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     v_jobs bigint[];
@@ -528,7 +527,7 @@ BEGIN
 END $$;
 
 -- Moves a job that waits in deferred to the dead letters.
--- Callers: follow. May call: worker. Lock: its row, held by the caller.
+-- Callers: follow. May call: worker. Plan: the caller's. Lock: its row, held by the caller.
 CREATE OR REPLACE FUNCTION windlass.bury_deferred(d windlass.deferred, p_reason text) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE

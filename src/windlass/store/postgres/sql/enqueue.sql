@@ -4,9 +4,9 @@
 -- ==== From SQL ====
 
 -- Adds one job, from psql, a trigger or any language, in the caller's own transaction [E1].
--- Callers: users. May call: worker, producer. Lock: those of enqueue_many or enqueue_one. Returns the
--- job's id. A transaction that is to be prepared must not notify: SET LOCAL windlass.notify = off before it
--- (see wake). after: ids of jobs that must have succeeded first; otherwise: dead, cancel or run, where one
+-- Callers: users. May call: worker, producer. Plan: free. Lock: those of enqueue_many or enqueue_one. Returns
+-- the job's id. A transaction that is to be prepared must not notify: SET LOCAL windlass.notify = off before
+-- it (see wake). after: ids of jobs that must have succeeded first; otherwise: dead, cancel or run, where one
 -- ends in another way, or run_only: only where one does [P12]. ordering_key: one job of it at a time, in
 -- order [F6]; concurrency_key: no more than key_limit of it at a time [F3]. expires: it ends as cancelled
 -- where nobody has begun it after this time [E8]. needs: abilities of which a worker must have all [K14].
@@ -20,7 +20,7 @@ CREATE OR REPLACE FUNCTION windlass.enqueue(
     otherwise text DEFAULT 'dead', ordering_key text DEFAULT NULL, concurrency_key text DEFAULT NULL,
     key_limit int DEFAULT 1, expires interval DEFAULT NULL, needs text[] DEFAULT NULL)
 RETURNS bigint
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     v_priority smallint := array_position(ARRAY['urgent', 'high', 'normal', 'low'], priority) - 1;
     v_options  text;
@@ -59,15 +59,15 @@ END $$;
 -- ==== Plain jobs ====
 
 -- Adds plain jobs to one queue and priority, and returns their ids in order [E1].
--- Callers: enqueue, the store and every producer adapter. May call: worker, producer. Lock: those of offer.
--- p_judge: see enqueue_one. p_own: the call is a transaction of the store's own, so that jobs may take a pass
--- right here (see enqueue_straight). Plain: no delay, no key that must be looked up. Those with a gate or a
--- fair key on their way go aside, the others into their lane, if there is one: see enqueue_aside.
+-- Callers: enqueue, the store and every producer adapter. May call: worker, producer. Plan: free. Lock: those
+-- of offer. p_judge: see enqueue_one. p_own: the call is a transaction of the store's own, so that jobs may
+-- take a pass right here (see enqueue_straight). Plain: no delay, no key that must be looked up. Those with a
+-- gate or a fair key on their way go aside, the others into their lane, if there is one: see enqueue_aside.
 CREATE OR REPLACE FUNCTION windlass.enqueue_many(
     p_queue text, p_priority smallint, p_tasks text[], p_payloads text[], p_options text[] DEFAULT NULL,
     p_judge boolean DEFAULT true, p_own boolean DEFAULT false)
 RETURNS bigint[]
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     v_n       int := cardinality(p_payloads);
     v_lane    int;
@@ -147,8 +147,8 @@ END $$;
 -- lane yet, since the order of a key is that of commits [F6]; who waits for the turn of its fair key joins
 -- the ring of its lane. The others go into that lane. A queue without one takes the way over deferred, due
 -- now [rule 11], and so does a queue on a server that was not adopted yet [S3]. Returns their ids, in order.
--- Callers: enqueue_many, which has checked them. May call: worker. Lock: those of offer; those of
--- enqueue_straight, where p_own: no producer waits for another's gate.
+-- Callers: enqueue_many, which has checked them. May call: worker. Plan: the caller's. Lock: those of offer;
+-- those of enqueue_straight, where p_own: no producer waits for another's gate.
 CREATE OR REPLACE FUNCTION windlass.enqueue_aside(
     p_queue text, p_priority smallint, p_lane int, p_tasks text[], p_payloads text[], p_options text[],
     p_limited text[], p_own boolean)
@@ -234,10 +234,10 @@ END $$;
 -- nobody waits there [F3]: by place. They have one gate only, of a concurrency key or of their task; the
 -- order of an ordering key is that of commits, which nobody knows yet [F6].
 -- Callers: enqueue_aside, which gives them their passes, in a transaction that commits right after. May
--- call: worker. Lock: the gates, up to 500, without waiting, as in admit_through.
+-- call: worker. Plan: pinned. Lock: the gates, up to 500, without waiting, as in admit_through.
 CREATE OR REPLACE FUNCTION windlass.enqueue_straight(
     p_place text, p_tasks text[], p_options text[], p_gates text[], p_limited text[]) RETURNS boolean[]
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     v_space int := ('windlass.held'::regclass::oid::bigint - 2147483648)::int;
     v_gate  text;
@@ -281,11 +281,10 @@ END $$;
 -- What became of jobs that enqueue_many has just added, in order (see Receipt): 'enqueued', or 'held' at a
 -- gate or for a turn.
 -- Callers: the store and the adapters, in the statement that adds them, where one has no place in its lane.
--- May call: worker, producer. Lock: none. The id of a job in a lane has the lane in its upper bits. The
--- others are held, but where there was no lane: then some may wait in deferred for it.
+-- May call: worker, producer. Plan: pinned. Lock: none. The id of a job in a lane has the lane in its upper
+-- bits. The others are held, but where there was no lane: then some may wait in deferred for it.
 CREATE OR REPLACE FUNCTION windlass.statuses_of(p_ids bigint[]) RETURNS text[]
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
-SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     v_some boolean;
 BEGIN
@@ -304,17 +303,16 @@ END $$;
 -- Adds jobs of every kind and queue in one statement. Returns their ids and statuses, in order (see Receipt)
 -- [E1], and by queue the pressure before the call, where it matters (see pressure_of). Each job is treated as
 -- by enqueue_one; the queues take all of them or none [F4] [F5].
--- Callers: the store and the adapters. May call: worker, producer. Lock: those of lock_keys, which come
--- first; then those of enqueue_one and offer. Only a job whose key somebody has, or another of the call, or
--- that may be parked, must be looked at alone. All others are added together: first those for later, whose
--- order is that of their times, and those that come after others; then, by stretches between the ones that go
--- alone, those for now, so that a lane keeps the order of the jobs.
+-- Callers: the store and the adapters. May call: worker, producer. Plan: pinned, nested. Lock: those of
+-- lock_keys, which come first; then those of enqueue_one and offer. Only a job whose key somebody has, or
+-- another of the call, or that may be parked, must be looked at alone. All others are added together: first
+-- those for later, whose order is that of their times, and those that come after others; then, by stretches
+-- between the ones that go alone, those for now, so that a lane keeps the order of the jobs.
 CREATE OR REPLACE FUNCTION windlass.enqueue_mixed(
     p_tasks text[], p_payloads text[], p_queues text[], p_priorities smallint[], p_delays float8[],
     p_run_ats timestamptz[], p_options text[], p_on_conflicts text[], p_keys text[], p_automatic boolean[],
     OUT pressures text, OUT jobs bigint[], OUT statuses text[])
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
-SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     v_n      int := cardinality(p_payloads);
     v_now    timestamptz := windlass.now();
@@ -443,10 +441,10 @@ END $$;
 
 -- Adds jobs of any queue that may run at once and whose keys have been taken for them. Returns their ids and
 -- statuses, in order.
--- Callers: enqueue_mixed, which has checked them. May call: worker. Lock: those of offer. p_ids: of those
--- that have an id already; the others get their place in the lane for one, or draw one where they go aside.
--- One insert for all that go aside: a gate may stand before several queues, and its order, too, is that of
--- the jobs.
+-- Callers: enqueue_mixed, which has checked them. May call: worker. Plan: the caller's. Lock: those of offer.
+-- p_ids: of those that have an id already; the others get their place in the lane for one, or draw one where
+-- they go aside. One insert for all that go aside: a gate may stand before several queues, and its order,
+-- too, is that of the jobs.
 CREATE OR REPLACE FUNCTION windlass.enqueue_new(
     p_ids bigint[], p_tasks text[], p_payloads text[], p_queues text[], p_priorities smallint[],
     p_options text[], OUT ids bigint[], OUT statuses text[])

@@ -6,17 +6,17 @@
 -- Adds one job that is more than plain: delayed, unique, idempotent or after others. Returns its id and what
 -- became of it (see Receipt).
 -- Callers: enqueue, enqueue_mixed, the store and the adapters, free_key, fire_schedule. May call: worker,
--- producer. Lock: the row of its unique or idempotency key until the transaction ends; never a lane. Such a
--- job draws its id before its place, so that its keys can name it. p_options is the JSON of its options.
--- p_automatic: by a schedule or a reconciler, so it may be parked [O7]. p_known: the jobs that it comes after
--- were there when it was asked for; if one is gone since, its policy decides [P12]. p_judge: refuse it where
--- its queue is overloaded [F4] [F5]; off for jobs that the store makes itself, and for those that
--- check_call_load has judged.
+-- producer. Plan: free. Lock: the row of its unique or idempotency key until the transaction ends; never a
+-- lane. Such a job draws its id before its place, so that its keys can name it. p_options is the JSON of its
+-- options. p_automatic: by a schedule or a reconciler, so it may be parked [O7]. p_known: the jobs that it
+-- comes after were there when it was asked for; if one is gone since, its policy decides [P12]. p_judge:
+-- refuse it where its queue is overloaded [F4] [F5]; off for jobs that the store makes itself, and for those
+-- that check_call_load has judged.
 CREATE OR REPLACE FUNCTION windlass.enqueue_one(
     p_task text, p_payload text, p_queue text, p_priority smallint, p_delay float8, p_run_at timestamptz,
     p_options text, p_on_conflict text, p_idempotency_key text, p_automatic boolean DEFAULT false,
     p_known boolean DEFAULT false, p_judge boolean DEFAULT true, OUT job bigint, OUT status text)
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     v_now      timestamptz := windlass.now();
     v_run_at   timestamptz;
@@ -122,7 +122,7 @@ END $$;
 
 -- Refuses a malformed task or queue name [E4].
 -- Callers: change, enqueue_many, enqueue_aside, enqueue_mixed, enqueue_one, import_rows, import_key,
--- import_parent, declare_lane, check_settings, throttle. May call: worker. Lock: none.
+-- import_parent, declare_lane, check_settings, throttle. May call: worker. Plan: the caller's. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.check_name(p_what text, p_name text) RETURNS void
 LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
@@ -134,7 +134,8 @@ END $$;
 
 -- Refuses a payload that is too large or holds a NUL [E4].
 -- Callers: change, enqueue_many, enqueue_mixed, enqueue_one, import_rows, import_key, import_parent. May
--- call: worker. Lock: none. An escaped backslash may stand before u0000: an odd number makes it a NUL.
+-- call: worker. Plan: the caller's. Lock: none. An escaped backslash may stand before u0000: an odd number
+-- makes it a NUL.
 CREATE OR REPLACE FUNCTION windlass.check_payload(p_payload text) RETURNS void
 LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
@@ -152,10 +153,10 @@ END $$;
 
 -- Refuses options that no worker could read [E4]: every claim with such a job would fail [fault 17].
 -- Callers: change, enqueue_many, enqueue_mixed, enqueue_one, import_rows, import_key, import_parent. May
--- call: worker. Lock: none. Returns them normalized: JSON text may repeat a key, write 5 as 5e0, or name
--- abilities in any order. Options that only the store may set (unknown_since, part, expires_at) are dropped.
--- The rules here are those of internal options; setting_rules.py puts the others in place of the comment when
--- the functions are loaded.
+-- call: worker. Plan: the caller's. Lock: none. Returns them normalized: JSON text may repeat a key, write 5
+-- as 5e0, or name abilities in any order. Options that only the store may set (unknown_since, part,
+-- expires_at) are dropped. The rules here are those of internal options; setting_rules.py puts the others in
+-- place of the comment when the functions are loaded.
 CREATE OR REPLACE FUNCTION windlass.check_options(p_options text) RETURNS text
 LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
@@ -188,7 +189,8 @@ BEGIN
 END $$;
 
 -- Refuses a new job whose priority, times, keys or on_conflict are malformed [E4].
--- Callers: change, enqueue_one, enqueue_mixed, import_rows, import_key. May call: worker. Lock: none.
+-- Callers: change, enqueue_one, enqueue_mixed, import_rows, import_key. May call: worker.
+-- Plan: the caller's. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.check_new(
     p_priority smallint, p_delay float8, p_run_at timestamptz, p_on_conflict text, p_idempotency_key text,
     p_unique_key text)
@@ -212,12 +214,12 @@ END $$;
 
 -- Takes the keys of a call that adds several jobs, in one order and before anything is added. Of two calls
 -- that share keys, one waits at the first of them, and holds nothing that the other waits for [E6] [E7].
--- Callers: enqueue_mixed. May call: worker, producer. Lock: the rows of the keys until the transaction ends.
--- Idempotency keys come first, as they do in enqueue_one. A key that has no row gets one with job 0, which
--- does not exist: take_idempotency_key and take_unique_key take it over, and enqueue_one removes what it did
--- not need. A key that is too long is refused there.
+-- Callers: enqueue_mixed. May call: worker, producer. Plan: free. Lock: the rows of the keys until the
+-- transaction ends. Idempotency keys come first, as they do in enqueue_one. A key that has no row gets one
+-- with job 0, which does not exist: take_idempotency_key and take_unique_key take it over, and enqueue_one
+-- removes what it did not need. A key that is too long is refused there.
 CREATE OR REPLACE FUNCTION windlass.lock_keys(p_idempotency text[], p_unique text[]) RETURNS void
-LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+LANGUAGE sql SECURITY DEFINER AS $$
     -- A no-op update still locks the row.
     INSERT INTO windlass.idempotency AS i (key, job, at)
     SELECT DISTINCT k COLLATE "C", 0, timestamptz '-infinity' FROM unnest(p_idempotency) AS k
@@ -230,8 +232,8 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = of
 $$;
 
 -- Takes an idempotency key for a job, or returns the job that has it [E7].
--- Callers: enqueue_one. May call: worker. Lock: the key's row. It waits for a concurrent holder, and takes
--- over an expired key.
+-- Callers: enqueue_one. May call: worker. Plan: the caller's. Lock: the key's row. It waits for a concurrent
+-- holder, and takes over an expired key.
 CREATE OR REPLACE FUNCTION windlass.take_idempotency_key(p_key text, p_job bigint) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -248,7 +250,8 @@ BEGIN
 END $$;
 
 -- Takes a unique key for a job, or says what to do about the twin that holds it [E6].
--- Callers: enqueue_one, import_key. May call: worker. Lock: the key's row until the transaction ends.
+-- Callers: enqueue_one, import_key. May call: worker. Plan: the caller's. Lock: the key's row until the
+-- transaction ends.
 -- status NULL: the key is ours. 'skipped' or 'rerun': the twin stands in for the new job. 'replaced': the key
 -- is ours now; `replaces` names the twin where it waits in a lane, to be ended by replace_step (no producer
 -- takes a lane lock). A twin outside the logs is removed here.
@@ -330,10 +333,10 @@ END $$;
 
 -- Whether automatic enqueues of a unique key are parked: its last runs all died, and the last one recently
 -- [O7].
--- Callers: enqueue_one. May call: worker. Lock: none.
+-- Callers: enqueue_one. May call: worker. Plan: indexed. Lock: none.
 -- core/parking.py says the same.
 CREATE OR REPLACE FUNCTION windlass.is_parked(p_key text) RETURNS boolean
-LANGUAGE sql VOLATILE SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE sql VOLATILE AS $$
     SELECT EXISTS (SELECT FROM windlass.key_death k, windlass.meta m
                     WHERE k.key = p_key AND k.deaths >= m.park_after
                       AND windlass.now() < k.at + interval '7 days'
@@ -346,10 +349,10 @@ $$;
 
 -- Frees the unique key of a job that has ended, and enqueues the rerun asked for in the meantime [E6]. False:
 -- a producer's transaction holds the key.
--- Callers: settle, settle_rest. May call: worker. Lock: the key's row, without waiting. An enqueue that met
--- the twin waiting left `touched`; it counts only if the snapshot of the twin's claim could not see it, for
--- then the twin may have started before the edit was there (no claim: the twin never started, so no rerun is
--- owed). One that met the twin running left no `touched` and always counts.
+-- Callers: settle, settle_rest. May call: worker. Plan: the caller's. Lock: the key's row, without waiting.
+-- An enqueue that met the twin waiting left `touched`; it counts only if the snapshot of the twin's claim
+-- could not see it, for then the twin may have started before the edit was there (no claim: the twin never
+-- started, so no rerun is owed). One that met the twin running left no `touched` and always counts.
 CREATE OR REPLACE FUNCTION windlass.free_key(p_job bigint, p_snapshot pg_snapshot) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -373,10 +376,10 @@ BEGIN
 END $$;
 
 -- Frees the keys that settle had to leave, or that a job got back while it may have ended: see end_waiting.
--- Callers: the store's promote. May call: worker. Lock: the rows it frees, without waiting, before they are
--- counted: locked ones must not hold up the others; ACCESS SHARE on claim, as in finish.
+-- Callers: the store's promote. May call: worker. Plan: free. Lock: the rows it frees, without waiting,
+-- before they are counted: locked ones must not hold up the others; ACCESS SHARE on claim, as in finish.
 CREATE OR REPLACE FUNCTION windlass.settle_rest(p_limit int) RETURNS int
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     u      windlass.unsettled;
     v_done int := 0;

@@ -4,8 +4,8 @@
 -- ==== Declaring ====
 
 -- What a job needs of a worker: abilities, sorted and with commas between them; '' for none.
--- Callers: every function that finds the lane of a job by its row. May call: worker. Lock: none. The index of
--- rings has the same expression.
+-- Callers: every function that finds the lane of a job by its row. May call: worker. Plan: the caller's.
+-- Lock: none. The index of rings has the same expression.
 CREATE OR REPLACE FUNCTION windlass.abilities_of(p_options json) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$
     SELECT coalesce(p_options ->> 'needs', '')
@@ -14,14 +14,14 @@ $$;
 -- What the lanes of a queue whose jobs need the same are called together: in wake-ups, and in the names of
 -- the waiting lists of jobs that nobody would run.
 -- Callers: offer, offer_rows, admit_gate, admit_lists, enqueue_aside, hold_unserved, unserved_places. May
--- call: worker. Lock: none.
+-- call: worker. Plan: the caller's. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.place_of(p_queue text, p_abilities text) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE p_abilities WHEN '' THEN p_queue ELSE p_queue || ' ' || p_abilities END
 $$;
 
 -- Whether a worker has all of these abilities, of which there are some.
--- Callers: hand_over. May call: worker. Lock: none.
+-- Callers: hand_over. May call: worker. Plan: the caller's. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.is_able(p_worker bigint, p_abilities text) RETURNS boolean
 LANGUAGE sql STABLE AS $$
     SELECT EXISTS (SELECT FROM windlass.worker w
@@ -31,7 +31,7 @@ $$;
 -- The lane in which jobs of a queue and priority that need these abilities are offered, or NULL.
 -- Callers: admit_lists, hand_over, enqueue_many, enqueue_new, enqueue_one, ensure_lane, try_lane,
 -- offer_deferred, serve_after, go_on, lock_lanes_of.
--- May call: worker. Lock: none.
+-- May call: worker. Plan: the caller's. Lock: none.
 -- Also NULL while the lane is not adopted: it would give out numbers twice [S3].
 CREATE OR REPLACE FUNCTION windlass.lane_for(p_queue text, p_priority smallint, p_abilities text)
 RETURNS int
@@ -49,7 +49,7 @@ END $$;
 
 -- The lane to offer in, declared if need be.
 -- Callers: try_lane, offer_held, offer_one, offer_part_jobs, end_waiting, end_aside: never a producer's
--- transaction. May call: worker. Lock: those of declare_lane where it must.
+-- transaction. May call: worker. Plan: the caller's. Lock: those of declare_lane where it must.
 CREATE OR REPLACE FUNCTION windlass.ensure_lane(
     p_queue text, p_priority smallint, p_abilities text DEFAULT '') RETURNS int
 LANGUAGE plpgsql AS $$
@@ -67,7 +67,8 @@ END $$;
 -- As ensure_lane, but NULL if the lane must be declared and an open transaction is declaring it or holds its
 -- queue: the caller goes on with the rest and comes back [S2].
 -- Callers: place_changed, the store before it enqueues, promote, admit_ring, admit_gate, try_lock_waiting,
--- end_expired. May call: worker. Lock: those of declare_lane where it must, each waited for 20 ms at most.
+-- end_expired. May call: worker. Plan: none (one lane, before the store enqueues). Lock: those of
+-- declare_lane where it must, each waited for 20 ms at most.
 CREATE OR REPLACE FUNCTION windlass.try_lane(p_queue text, p_priority smallint, p_abilities text DEFAULT '')
 RETURNS int
 LANGUAGE plpgsql AS $$
@@ -88,7 +89,7 @@ BEGIN
 END $$;
 
 -- Makes sure that a queue has its lane of one priority and set of abilities, and returns it.
--- Callers: ensure_lane. May call: worker. Never a producer's transaction [rule 11].
+-- Callers: ensure_lane. May call: worker. Plan: free. Never a producer's transaction [rule 11].
 -- Lock: advisory, (oid of the sequence of lanes, hash of the queue), so that an open transaction that
 -- declares lanes holds up its own queue only; the row of meta FOR KEY SHARE, so that no epoch begins before
 -- the lane is visible; then pins the segment.
@@ -96,7 +97,7 @@ END $$;
 -- may have forgotten a lane of the same number, hence its first seq is 1 in the first epoch only [S3].
 CREATE OR REPLACE FUNCTION windlass.declare_lane(
     p_queue text, p_priority smallint, p_abilities text DEFAULT '') RETURNS int
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     v_lane  int;
     v_epoch bigint;
@@ -138,11 +139,11 @@ END $$;
 -- Puts jobs at the back of a lane and returns their seqs, in order. New ready rows are written here, by
 -- offer_rows and by add_followers.
 -- Callers: place_changed, enqueue_many, enqueue_one, enqueue_aside, enqueue_new, reoffer, offer_deferred,
--- offer_one, offer_part_jobs, end_waiting, end_aside, adopt_lane, rotation_move. May call: worker. Lock: ROW
--- EXCLUSIVE on ready and its partition. Order matters [rule 3]: the xid, then the lock on ready, then the
--- numbers, all of them before the first insert. A hole in a claim belongs to a transaction that had its xid
--- before the hole could be seen, and that shows in pg_locks for as long as it lives. p_tasks of length 1 is
--- for all; a NULL array means defaults. p_since: since when they have been ready.
+-- offer_one, offer_part_jobs, end_waiting, end_aside, adopt_lane, rotation_move. May call: worker. Plan: the
+-- caller's. Lock: ROW EXCLUSIVE on ready and its partition. Order matters [rule 3]: the xid, then the lock on
+-- ready, then the numbers, all of them before the first insert. A hole in a claim belongs to a transaction
+-- that had its xid before the hole could be seen, and that shows in pg_locks for as long as it lives. p_tasks
+-- of length 1 is for all; a NULL array means defaults. p_since: since when they have been ready.
 CREATE OR REPLACE FUNCTION windlass.offer(
     p_lane int, p_n int, p_tasks text[], p_payloads text[], p_options text[] DEFAULT NULL,
     p_ids bigint[] DEFAULT NULL, p_attempts smallint[] DEFAULT NULL, p_deaths smallint[] DEFAULT NULL,
@@ -187,7 +188,7 @@ BEGIN
 END $$;
 
 -- The same for held jobs, as they are. p_quiet: nobody need be woken, since the caller claims them itself.
--- Callers: offer_held, hand_over. May call: worker. Lock: those of offer.
+-- Callers: offer_held, hand_over. May call: worker. Plan: the caller's. Lock: those of offer.
 CREATE OR REPLACE FUNCTION windlass.offer_rows(
     p_lane int, p_rows windlass.held[], p_quiet boolean DEFAULT false) RETURNS bigint[]
 LANGUAGE plpgsql AS $$
@@ -219,7 +220,7 @@ END $$;
 
 -- Offers one job now: at the end of the waiting list of the first gate that it must pass, or at the back of
 -- its lane.
--- Callers: retry. May call: worker. Lock: those of offer.
+-- Callers: retry. May call: worker. Plan: the caller's. Lock: those of offer.
 CREATE OR REPLACE FUNCTION windlass.offer_one(
     p_queue text, p_priority smallint, p_task text, p_payload json, p_options json, p_job bigint,
     p_attempt smallint, p_deaths smallint, p_enqueued timestamptz) RETURNS void
@@ -245,12 +246,10 @@ END $$;
 -- The cursor of a lane: its newest claim row [rule 2].
 -- Callers: claim_take, hand_over, take_ahead, rotation_touch, rotation_move, rotation_reclaim, adopt_lane,
 -- must_adopt, expire, lane_depth, lane_committed_depth, lane_head, lane_tasks, list_spans. May call: worker,
--- reader.
+-- reader. Plan: generic, pinned, ordered.
 -- Lock: none; who writes a claim row after it holds the lane lock.
 CREATE OR REPLACE FUNCTION windlass.cursor_of(p_lane int) RETURNS windlass.claim
-LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     c windlass.claim;
 BEGIN
@@ -267,8 +266,8 @@ END $$;
 
 -- The number of a lane's next claim row. It must lie above the cursor's, or the newest row would not be the
 -- cursor and jobs would be given out twice [rule 2].
--- Callers: claim_take, hand_over, take_ahead, rotation_touch. May call: worker. Lock: the lane's, held by the
--- caller.
+-- Callers: claim_take, hand_over, take_ahead, rotation_touch. May call: worker. Plan: the caller's. Lock: the
+-- lane's, held by the caller.
 CREATE OR REPLACE FUNCTION windlass.next_claim(c windlass.claim) RETURNS bigint
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -284,7 +283,7 @@ END $$;
 -- ==== Holes ====
 
 -- A lane's holes after a claim: without the jobs it found and the dead holes, with the gaps it saw. Callers:
--- claim_take, take_ahead. May call: worker. Lock: the lane's, held by the caller.
+-- claim_take, take_ahead. May call: worker. Plan: the caller's. Lock: the lane's, held by the caller.
 -- p_dead: every xid below it is done, or NULL where this claim may not drop anything (it has not probed, or
 -- left visible jobs behind). p_xid: the claim's own xid, the horizon of whatever it saw missing; NULL where
 -- the caller saw no gap, and its xid may be older than known holes: then no horizon moves. Two generations:
@@ -337,7 +336,8 @@ BEGIN
 END $$;
 
 -- Writes a set of seqs to a side row and returns the lane's list of such sets.
--- Callers: take_ahead, hand_over, hole_state. May call: worker. Lock: the lane's, held by the caller.
+-- Callers: take_ahead, hand_over, hole_state. May call: worker. Plan: the caller's.
+-- Lock: the lane's, held by the caller.
 -- A new set absorbs older ones of up to twice its size, as a binary counter does: n ranges cost n*log n to
 -- keep in at most log n sets, while each claim row only repeats their ids. The horizon of the union is the
 -- caller's own xid, later than any of the old ones, so nothing dies early.
@@ -370,9 +370,9 @@ END $$;
 -- have not committed, and burnt ones that no claim has passed yet, count until then.
 -- Callers: admit_ring, hand_over, lane_depths, lane_heads, lane_tasks, queue_load, of which readers call some
 -- (with the owner's rights, since a lane declared after a grant has a sequence of its own). May call:
--- worker, reader. Lock: none.
+-- worker, reader. Plan: free. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.lane_depth(p_lane int) RETURNS bigint
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     c          windlass.claim := windlass.cursor_of(p_lane);
     v_position regclass;
@@ -395,11 +395,9 @@ END $$;
 -- evenly spaced positions are sampled: that costs the same at any depth, and is off by half a percent for
 -- each range of invisible numbers. Long ranges taken ahead are left out first, above all the half billion or
 -- more that a new epoch skips, or the samples would fall into them [S3]. Callers: admit_ring, queue_load. May
--- call: worker. Lock: none.
+-- call: worker. Plan: generic, pinned, ordered. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.lane_committed_depth(p_lane int, p_enough bigint) RETURNS bigint
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     c          windlass.claim := windlass.cursor_of(p_lane);
     v_ahead    int8multirange := windlass.gather_seqs(c.ahead, c.ahead_spilled);

@@ -6,7 +6,7 @@
 -- The newest rows of lanes, as a listing looks at them: of those that task, tag and text fit, and of the last
 -- one, the seqs, newest first, when each was offered (seconds since the epoch) and how many rows up to it
 -- were looked at; `fits`: the last one does, too; `more`: there may be more behind it.
--- Callers: the store's listing. May call: worker, reader. Lock: none.
+-- Callers: the store's listing. May call: worker, reader. Plan: generic, pinned, ordered. Lock: none.
 -- p_lanes NULL: all lanes of the queue; else these, below the seqs p_before. About p_total rows in all, of
 -- each lane at least p_least. Nothing costly is asked of a row here: its state is judged later, and only
 -- where it fits. The payload is found by p_text, the longest piece that was asked for, before p_pattern: that
@@ -15,8 +15,7 @@ CREATE OR REPLACE FUNCTION windlass.list_lanes(
     p_queue text, p_state text, p_task text, p_tag text, p_text text, p_pattern text, p_lanes int[],
     p_before bigint[], p_total int, p_least int)
 RETURNS TABLE (lane int, seqs bigint[], times float8[], ranks bigint[], fits boolean, more boolean)
-LANGUAGE plpgsql STABLE SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
-SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
+LANGUAGE plpgsql STABLE AS $$
 DECLARE
     v_each int;
 BEGIN
@@ -52,14 +51,13 @@ BEGIN
 END $$;
 
 -- Where in the lanes of a queue (NULL: of all) jobs of a state can be; a state of NULL means any.
--- Callers: list_lanes. May call: worker, reader. Lock: none.
+-- Callers: list_lanes. May call: worker, reader. Plan: generic, pinned. Lock: none.
 -- Ready ones are beyond the cursor and in its holes, ended ones behind it or taken ahead of it, running ones
 -- in the claims of workers that are not settled, above their floor (as in depth; OFFSET 0 is a fence
 -- [rule 8]). Not all jobs there need be in that state: list_judged says.
 CREATE OR REPLACE FUNCTION windlass.list_spans(p_queue text, p_state text)
 RETURNS TABLE (lane int, span int8multirange)
-LANGUAGE plpgsql STABLE SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
-SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql STABLE AS $$
 DECLARE
     c windlass.claim;
 BEGIN
@@ -93,16 +91,15 @@ END $$;
 
 -- Which of these rows of lanes are the present place of their job, and its state there; as the view job shows
 -- them, those of one state where asked for (running and splitting go for one here).
--- Callers: places_of, the store's listing. May call: worker, reader. Lock: none.
+-- Callers: places_of, the store's listing. May call: worker, reader. Plan: generic, pinned. Lock: none.
 -- Claims and outcomes are read once for all rows that they cover, and a row itself only where its state is
--- the one.
+-- the one. By enable_mergejoin = off the two meet in a hash of the rows, and nothing is sorted.
 CREATE OR REPLACE FUNCTION windlass.list_judged(p_lanes int[], p_seqs bigint[], p_state text)
 RETURNS TABLE (lane int, seq bigint, id bigint, task text, queue text, priority smallint, state text,
                attempt smallint, deaths smallint, payload json, options json, enqueued_at timestamptz,
                run_at timestamptz, claimed_at timestamptz, finished_at timestamptz, worker bigint,
                claim bigint, reason text)
-LANGUAGE plpgsql STABLE SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
-SET enable_bitmapscan = off SET enable_mergejoin = off SET jit = off AS $$
+LANGUAGE plpgsql STABLE SET enable_mergejoin = off AS $$
 BEGIN
     RETURN QUERY
     WITH placed AS MATERIALIZED (
@@ -139,7 +136,7 @@ END $$;
 
 -- place_claim for many positions of a lane, given in ascending order: which claim covers each, NULL where it
 -- waits.
--- Callers: list_judged. May call: worker, reader. Lock: none.
+-- Callers: list_judged. May call: worker, reader. Plan: generic, pinned, ordered. Lock: none.
 -- One probe for each claim, not for each position: the first claim with hi >= seq passed all from there up to
 -- its hi. What it passed without taking it may be in a late claim; those are gone through once. Beyond the
 -- cursor only what was taken ahead is in a claim at all. The cursor is read here, not by cursor_of, so that
@@ -147,8 +144,7 @@ END $$;
 -- [rule 7] is left out.
 CREATE OR REPLACE FUNCTION windlass.list_claims(p_lane int, p_seqs bigint[])
 RETURNS TABLE (seq bigint, claim bigint, worker bigint, claimed_at timestamptz)
-LANGUAGE plpgsql STABLE ROWS 100 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
-SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
+LANGUAGE plpgsql STABLE ROWS 100 AS $$
 DECLARE
     k       windlass.claim;
     c       record;
@@ -208,7 +204,7 @@ END $$;
 -- The newest jobs that are not in a lane, as a listing looks at them: of each kind up to p_limit, below
 -- (p_at, p_before); of these the ones that queue, task, tag, text and error fit and the last one, each with
 -- how many up to it were looked at.
--- Callers: the store's listing. May call: worker, reader. Lock: none.
+-- Callers: the store's listing. May call: worker, reader. Plan: generic, pinned, ordered. Lock: none.
 -- The dead of one queue are written as a range, so that only the index of their queue can give them in order:
 -- by an equality the one of all queues could, past any number of others [rule 8].
 -- Kinds: 'scheduled', 'retrying', 'held', 'dead', and 'parent waiting', 'parent dead', ... by state.
@@ -216,8 +212,7 @@ CREATE OR REPLACE FUNCTION windlass.list_aside(
     p_queue text, p_task text, p_tag text, p_text text, p_pattern text, p_kinds text[], p_at timestamptz[],
     p_before bigint[], p_limit int, p_error text DEFAULT NULL)
 RETURNS TABLE (kind text, id bigint, enqueued_at timestamptz, fit boolean, rank bigint)
-LANGUAGE plpgsql STABLE SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
-SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
+LANGUAGE plpgsql STABLE AS $$
 BEGIN
     RETURN QUERY
     SELECT looked.kind, looked.id, looked.enqueued_at, looked.fit, looked.rank FROM (
@@ -286,14 +281,13 @@ BEGIN
 END $$;
 
 -- Jobs that are not in a lane, by their ids and as the view job shows them.
--- Callers: the store's listing. May call: worker, reader. Lock: none.
+-- Callers: the store's listing. May call: worker, reader. Plan: generic, pinned. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.list_found(
     p_deferred bigint[], p_held bigint[], p_dead bigint[], p_parents bigint[])
 RETURNS TABLE (id bigint, task text, queue text, priority smallint, state text, attempt smallint,
                deaths smallint, payload json, options json, enqueued_at timestamptz, run_at timestamptz,
                claimed_at timestamptz, finished_at timestamptz, worker bigint, claim bigint, reason text)
-LANGUAGE plpgsql STABLE SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
-SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql STABLE AS $$
 BEGIN
     RETURN QUERY
     SELECT d.id, d.task, d.queue, d.priority, CASE WHEN d.retrying THEN 'retrying' ELSE 'scheduled' END,
@@ -321,14 +315,13 @@ END $$;
 
 -- What jobs died of: the newest p_limit dead ones (of a queue), by task and type of their last failure; of a
 -- task, or dead since a time (seconds since the epoch), those among them.
--- Callers: the store's causes. May call: worker, reader. Lock: none.
+-- Callers: the store's causes. May call: worker, reader. Plan: generic, pinned, ordered. Lock: none.
 -- `groups` is JSON, the largest first. The dead of one queue are written as a range, as in list_aside.
 -- Failures are read in whole only of the latest of each group: tracebacks are most of a dead row.
 CREATE OR REPLACE FUNCTION windlass.list_causes(
     p_queue text, p_task text, p_limit int, p_since float8, OUT groups json, OUT looked bigint,
     OUT more boolean)
-LANGUAGE plpgsql STABLE SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
-SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
+LANGUAGE plpgsql STABLE AS $$
 BEGIN
     WITH newest AS MATERIALIZED (
         SELECT x.* FROM (
@@ -378,11 +371,11 @@ END $$;
 
 -- Gates that jobs wait at, those where the first has waited longest first; of very many waiting lists the
 -- first 2,000 by name are looked at.
--- Callers: the store's gates. May call: worker, reader. Lock: none.
+-- Callers: the store's gates. May call: worker, reader. Plan: pinned. Lock: none.
 -- What is counted is counted up to 10,000.
 CREATE OR REPLACE FUNCTION windlass.list_gates(p_limit int)
 RETURNS TABLE (name text, passes bigint, waiting bigint, oldest float8)
-LANGUAGE plpgsql STABLE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql STABLE AS $$
 BEGIN
     RETURN QUERY
     SELECT g.name, (SELECT count(*) FILTER (WHERE x.run IS NULL) + count(DISTINCT x.run)
@@ -399,11 +392,11 @@ END $$;
 
 -- The ordering keys of a queue, by key, or only one of them, up to p_limit: how far each has come, and what
 -- has not ended of it [F6].
--- Callers: the store's watermarks. May call: worker, reader. Lock: none.
+-- Callers: the store's watermarks. May call: worker, reader. Plan: pinned. Lock: none.
 -- What is counted is counted up to 10,000.
 CREATE OR REPLACE FUNCTION windlass.list_watermarks(p_queue text, p_key text, p_limit int)
 RETURNS TABLE (key text, "position" bigint, at timestamptz, waiting bigint, age float8)
-LANGUAGE plpgsql STABLE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql STABLE AS $$
 BEGIN
     RETURN QUERY
     WITH keys AS (

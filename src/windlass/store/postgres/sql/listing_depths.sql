@@ -5,12 +5,10 @@
 -- ==== Lanes ====
 
 -- How deep every lane is, as lane_depth says it, in one statement [M1].
--- Callers: depth. May call: worker, reader. Lock: none.
+-- Callers: depth. May call: worker, reader. Plan: generic, pinned, ordered. Lock: none.
 -- A standby sees sequences ahead of what they were, so there each lane is looked at by itself.
 CREATE OR REPLACE FUNCTION windlass.lane_depths() RETURNS TABLE (lane int, queue text, n bigint)
-LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
+LANGUAGE plpgsql STABLE SECURITY DEFINER AS $$
 BEGIN
     IF pg_is_in_recovery() THEN
         RETURN QUERY SELECT l.id, l.queue, windlass.lane_depth(l.id) FROM windlass.lane l;
@@ -30,10 +28,10 @@ END $$;
 -- How many jobs of each queue stand aside, by kind: held, free (held, but by no gate), scheduled, retrying
 -- and dead. Up to a thousand are counted. Beyond that it is what keep_depths counted last, and an estimate;
 -- with p_exact, or where that is ten minutes old, all are counted [M1].
--- Callers: depth, keep_depths. May call: worker, reader. Lock: none.
+-- Callers: depth, keep_depths. May call: worker, reader. Plan: free. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.aside_counts(p_exact boolean DEFAULT false)
 RETURNS TABLE (kind text, queue text, n bigint, estimate boolean)
-LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+LANGUAGE plpgsql STABLE SECURITY DEFINER AS $$
 BEGIN
     FOR kind, queue IN
         SELECT k.kind, q.queue
@@ -58,13 +56,11 @@ BEGIN
 END $$;
 
 -- The queues that have jobs in a table of jobs aside: a probe for each, however many jobs that are.
--- Callers: aside_counts. May call: worker, reader. Lock: none.
--- From indexes alone, so that no other index will do [rule 8]. The same in count_aside.
+-- Callers: aside_counts. May call: worker, reader. Plan: generic, pinned, ordered. Lock: none.
+-- From indexes alone, as enable_indexscan = off asks, so that no other index will do [rule 8]. The same in
+-- count_aside.
 CREATE OR REPLACE FUNCTION windlass.aside_queues() RETURNS TABLE (place text, queue text)
-LANGUAGE plpgsql STABLE
-SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_indexscan = off SET enable_sort = off
-SET jit = off AS $$
+LANGUAGE plpgsql STABLE SET enable_indexscan = off AS $$
 BEGIN
     RETURN QUERY
     WITH RECURSIVE h (queue) AS (
@@ -90,11 +86,9 @@ BEGIN
 END $$;
 
 -- How many jobs of a queue stand aside in one way, counted up to p_most; NULL: all.
--- Callers: aside_counts. May call: worker, reader. Lock: none.
+-- Callers: aside_counts. May call: worker, reader. Plan: generic, pinned, ordered. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.count_aside(p_kind text, p_queue text, p_most bigint) RETURNS bigint
-LANGUAGE plpgsql STABLE
-SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
+LANGUAGE plpgsql STABLE AS $$
 BEGIN
     -- The order is that of the index that is meant [rule 8].
     RETURN CASE p_kind
@@ -116,10 +110,10 @@ BEGIN
 END $$;
 
 -- Counts the jobs aside of queues that have more than a thousand of a kind, for aside_counts.
--- Callers: the store's count_ends, the less often the longer it takes. May call: worker. Lock: the rows of
--- aside_count, which only this writes; another one at the same time does nothing.
+-- Callers: the store's count_ends, the less often the longer it takes. May call: worker. Plan: free. Lock:
+-- the rows of aside_count, which only this writes; another one at the same time does nothing.
 CREATE OR REPLACE FUNCTION windlass.keep_depths() RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     IF pg_try_advisory_xact_lock(('windlass.aside_count'::regclass::oid::bigint - 2147483648)::int, 0) THEN
         INSERT INTO windlass.aside_count AS k (kind, queue, n, at)
@@ -133,7 +127,7 @@ END $$;
 
 -- Counts per queue without scanning the logs [M1]; estimate: of something more than a thousand stand aside,
 -- and that is what was counted some seconds ago.
--- Callers: users, the store. May call: worker, reader. Lock: none.
+-- Callers: users, the store. May call: worker, reader. Plan: pinned. Lock: none.
 -- ready: by position, so O(lanes), with jobs aside and parts that are not offered yet; free: what neither a
 -- gate nor the `parallel` of a parent holds back. running: from the claims of workers that are not settled,
 -- above their floor. OFFSET 0 is a fence [rule 8]: without it the planner may read every claim and join the
@@ -141,8 +135,7 @@ END $$;
 CREATE OR REPLACE FUNCTION windlass.depth()
 RETURNS TABLE (queue text, ready bigint, running bigint, scheduled bigint, retrying bigint, dead bigint,
                oldest timestamptz, pending_parts bigint, free bigint, estimate boolean)
-LANGUAGE plpgsql SECURITY DEFINER ROWS 20
-SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER ROWS 20 AS $$
 BEGIN
     RETURN QUERY
     WITH waiting AS (
@@ -199,9 +192,9 @@ END $$;
 
 -- How often jobs were offered in each queue [M1]: numbers drawn in its lanes since they were declared, so it
 -- never falls; without those that epochs have passed over. Apart from `depth`, whose columns users rely on.
--- Callers: the store. May call: worker, reader. Lock: none.
+-- Callers: the store. May call: worker, reader. Plan: free. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.offered() RETURNS TABLE (queue text, n bigint)
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     RETURN QUERY
     SELECT l.queue, sum(coalesce(pg_sequence_last_value(l.position), 0) - l.skipped)::bigint
@@ -210,10 +203,11 @@ END $$;
 
 -- How many jobs of each task are ready, by queue: those in lanes, up to p_most a lane, and those aside, up to
 -- p_most a queue [M1]. `estimate`: there are more in that queue, of whatever task.
--- Callers: users, the store; not on any job's path, and not cheap. May call: worker, reader. Lock: none.
+-- Callers: users, the store; not on any job's path, and not cheap. May call: worker, reader.
+-- Plan: free. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.task_depths(p_most int)
 RETURNS TABLE (queue text, task text, ready bigint, estimate boolean)
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     RETURN QUERY
     SELECT x.queue, x.task, sum(x.n)::bigint, bool_or(bool_or(x.capped)) OVER (PARTITION BY x.queue)
@@ -225,13 +219,12 @@ BEGIN
 END $$;
 
 -- How many jobs of each task wait in a lane, of its first p_most; `capped`: there are more.
--- Callers: task_depths. May call: worker. Lock: none.
+-- Callers: task_depths. May call: worker. Plan: pinned, ordered. Lock: none.
 -- An index scan beyond the cursor, after what has appeared in holes: while a queue is paused, nobody else
 -- looks there.
 CREATE OR REPLACE FUNCTION windlass.lane_tasks(p_lane int, p_most int)
 RETURNS TABLE (task text, n bigint, capped boolean)
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
-SET jit = off AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     c       windlass.claim := windlass.cursor_of(p_lane);
     v_ahead int8multirange := windlass.gather_seqs(c.ahead, c.ahead_spilled);
@@ -259,11 +252,10 @@ END $$;
 
 -- How many jobs of each task wait aside in a queue, of the p_most that have waited longest; `capped`: there
 -- are more.
--- Callers: task_depths. May call: worker. Lock: none.
+-- Callers: task_depths. May call: worker. Plan: pinned, ordered. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.held_tasks(p_queue text, p_most int)
 RETURNS TABLE (task text, n bigint, capped boolean)
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
-SET jit = off AS $$
+LANGUAGE plpgsql AS $$
 BEGIN
     RETURN QUERY
     SELECT f.task, count(*) FILTER (WHERE f.i <= p_most), max(max(f.i)) OVER () > p_most

@@ -4,14 +4,15 @@
 
 -- Where a job is in the logs: the one ready row that is its present place, with claim and outcome.
 -- Callers: change, cancel_job, delete, retry, end_waiting, take_unique_key, is_unfinished, lock_lanes_of,
--- try_lock_waiting, note_part_ends, replace_step, hold_unserved, count_started, standing_of, end_expired, the
--- store's look-up. May call: worker, reader. Lock: none. Rows of earlier attempts ended in an outcome that
--- sent the job on; they are not its place. In PL/pgSQL, which keeps its plan: before PostgreSQL 18 a function
--- in SQL that cannot be inlined is planned by each statement that calls it [S1].
+-- try_lock_waiting, note_part_ends, replace_step, hold_unserved, count_started, standing_of, end_expired,
+-- request_cancels, the store's look-up. May call: worker, reader. Plan: pinned. Lock: none. Rows of earlier
+-- attempts ended in an outcome that sent the job on; they are not its place. In PL/pgSQL, which keeps its
+-- plan: before PostgreSQL 18 a function in SQL that cannot be inlined is planned by each statement that calls
+-- it [S1].
 CREATE OR REPLACE FUNCTION windlass.locate(p_job bigint)
 RETURNS TABLE (ready windlass.ready, claim bigint, worker bigint, claimed_at timestamptz, kind text,
                finished_at timestamptz)
-LANGUAGE plpgsql STABLE ROWS 1 SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql STABLE ROWS 1 AS $$
 BEGIN
     RETURN QUERY
     SELECT r.ready, c.id, c.worker, c.claimed_at, o.kind, o.at
@@ -26,13 +27,12 @@ BEGIN
 END $$;
 
 -- The claim that covers a position, or nothing where the job is still waiting.
--- Callers: locate, rotation_move, the view job. May call: worker, reader. Lock: none.
+-- Callers: locate, rotation_move, the view job. May call: worker, reader. Plan: pinned, ordered. Lock: none.
 -- hi only ever rises, so the first claim with hi >= seq is the one that passed it; if it passed it as a hole,
 -- a late claim may have taken it since, and those are few and indexed apart.
 CREATE OR REPLACE FUNCTION windlass.place_claim(p_lane int, p_seq bigint)
 RETURNS TABLE (id bigint, worker bigint, claimed_at timestamptz, segment smallint)
-LANGUAGE plpgsql STABLE ROWS 1 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
-SET jit = off AS $$
+LANGUAGE plpgsql STABLE ROWS 1 AS $$
 BEGIN
     RETURN QUERY
     SELECT c.id, c.worker, c.claimed_at, c.segment
@@ -48,10 +48,10 @@ BEGIN
 END $$;
 
 -- How the claimed attempt at a position ended, or nothing while it runs.
--- Callers: locate, the view job. May call: worker, reader. Lock: none.
+-- Callers: locate, the view job. May call: worker, reader. Plan: pinned. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.place_outcome(p_claim bigint, p_seq bigint)
 RETURNS TABLE (kind text, at timestamptz)
-LANGUAGE plpgsql STABLE STRICT ROWS 1 SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql STABLE STRICT ROWS 1 AS $$
 BEGIN
     RETURN QUERY SELECT o.kind, o.at FROM windlass.outcome o WHERE o.claim = p_claim AND o.seqs @> p_seq
                   LIMIT 1;
@@ -60,7 +60,7 @@ END $$;
 -- The state of a job in the logs: how it ended, or whether a claim covers it. A parent to be splits while it
 -- runs.
 -- Callers: standing_of, list_judged, end_aside, end_in_lane, the view job, the store's look-up. May call:
--- worker, reader. Lock: none.
+-- worker, reader. Plan: the caller's. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.shown_as(p_kind text, p_claim bigint, p_options json) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE WHEN p_kind = 'expired' THEN 'cancelled' WHEN p_kind IS NOT NULL THEN p_kind
@@ -74,11 +74,11 @@ $$;
 -- that knows.
 -- Callers: check_after, follow, look_at_fresh, part_runs, read_stream, expire_steps, expire_signals,
 -- expire_streams, expire_groups, send_signal, add_to_group, the view job_part, the store's results and
--- group_counts. May call: worker, reader. Lock: none; who acts on it has locked claim in ACCESS SHARE mode
--- before, as in finish. On its way from one place to the next a job is in exactly one of them in any
--- snapshot, hence one statement.
+-- group_counts. May call: worker, reader. Plan: pinned. Lock: none; who acts on it has locked claim in ACCESS
+-- SHARE mode before, as in finish. On its way from one place to the next a job is in exactly one of them in
+-- any snapshot, hence one statement.
 CREATE OR REPLACE FUNCTION windlass.standing_of(p_job bigint) RETURNS TABLE (state text, attempt smallint)
-LANGUAGE plpgsql STABLE ROWS 1 SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql STABLE ROWS 1 AS $$
 BEGIN
     RETURN QUERY
     SELECT CASE WHEN d.retrying THEN 'retrying' ELSE 'scheduled' END,
@@ -96,7 +96,8 @@ BEGIN
 END $$;
 
 -- Why a job that was put off waits, if there is more to say than its time [O4] [P12] [W2].
--- Callers: list_found, the view job, the store's look-up. May call: worker, reader. Lock: none.
+-- Callers: list_found, the view job, the store's look-up. May call: worker, reader. Plan: none (the view job
+-- calls it for each row). Lock: none.
 CREATE OR REPLACE FUNCTION windlass.deferred_reason(d windlass.deferred) RETURNS text
 LANGUAGE sql STABLE AS $$
     SELECT CASE WHEN d.options ->> 'unknown_since' IS NOT NULL THEN 'no worker knows this task'
@@ -114,7 +115,7 @@ LANGUAGE sql STABLE AS $$
 $$;
 
 -- Why a job waits in this waiting list; NULL is the ring of fair keys [M4].
--- Callers: list_found, the view job, the store's look-up. May call: worker, reader.
+-- Callers: list_found, the view job, the store's look-up. May call: worker, reader. Plan: the caller's.
 -- Lock: none.
 -- reason in windlass.core.flow.gates says the same.
 CREATE OR REPLACE FUNCTION windlass.gate_reason(p_gate text) RETURNS text
@@ -143,7 +144,7 @@ LANGUAGE sql IMMUTABLE AS $$
 $$;
 
 -- A text in quotes, as Python shows it.
--- Callers: gate_reason. May call: worker, reader. Lock: none.
+-- Callers: gate_reason. May call: worker, reader. Plan: the caller's. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.in_quotes(p_text text) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$
     SELECT q.mark || replace(replace(replace(replace(replace(p_text, E'\\', E'\\\\'), q.mark,
@@ -153,10 +154,11 @@ LANGUAGE sql IMMUTABLE AS $$
 $$;
 
 -- The last 32 failures of a job as JSON, oldest first [O4].
--- Callers: bury_job, bury_deferred, list_causes, the store's look-up. May call: worker, reader. Lock: none.
+-- Callers: bury_job, bury_deferred, list_causes, the store's look-up. May call: worker, reader.
+-- Plan: indexed. Lock: none.
 -- A row of attempt 0 is no failure: it says that those before it are forgotten [O1].
 CREATE OR REPLACE FUNCTION windlass.failures_of(p_job bigint) RETURNS json
-LANGUAGE plpgsql STABLE SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE plpgsql STABLE AS $$
 BEGIN
     RETURN (SELECT coalesce(json_agg(json_build_object('type', f.type, 'message', f.message,
                                                        'traceback', f.traceback, 'attempt', f.attempt,

@@ -5,15 +5,16 @@
 -- ==== Version and roles ====
 
 -- The version of this schema, the fingerprint of its functions, and that of its first migration.
--- Callers: every role that opens the store. May call: worker, producer, reader. Lock: none.
+-- Callers: every role that opens the store. May call: worker, producer, reader. Plan: free. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.schema_version(
     OUT version int, OUT functions text, OUT origin text)
-LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+LANGUAGE sql SECURITY DEFINER AS $$
     SELECT m.version, m.functions, m.origin FROM windlass.meta m
 $$;
 
 -- Notes what was migrated, and on which server, so that a copy on another server is recognized as one.
--- Callers: migrate, the DDL that `windlass sql` prints. May call: owner. Lock: the row of meta.
+-- Callers: migrate, the DDL that `windlass sql` prints. May call: owner. Plan: none (run once, by migrate).
+-- Lock: the row of meta.
 CREATE OR REPLACE FUNCTION windlass.stamp(
     p_version int, p_functions text, p_origin text, p_idempotency_retention float8 DEFAULT NULL,
     p_retention float8 DEFAULT NULL, p_size_limit bigint DEFAULT NULL, p_park_after int DEFAULT NULL)
@@ -30,8 +31,9 @@ LANGUAGE sql AS $$
 $$;
 
 -- Gives an existing role what it needs to be a 'worker', 'producer' or 'reader', and nothing else [rule 11].
--- Callers: the owner. May call: owner. Lock: catalog rows. Each word in angle brackets is replaced by the
--- functions whose headers allow the role. A worker may call all but the owner's.
+-- Callers: the owner. May call: owner. Plan: none (run once, by the owner). Lock: catalog rows. Each word in
+-- angle brackets is replaced by the functions whose headers allow the role.
+-- A worker may call all but the owner's.
 CREATE OR REPLACE FUNCTION windlass.allow(p_role text, p_kind text) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -63,14 +65,14 @@ END $$;
 -- ==== Time and locks ====
 
 -- The time.
--- Callers: every function here. May call: worker, reader. Lock: none.
+-- Callers: every function here. May call: worker, reader. Plan: the caller's. Lock: none.
 -- One function returns it, so that a test can move it.
 CREATE OR REPLACE FUNCTION windlass.now() RETURNS timestamptz
 LANGUAGE sql VOLATILE AS $$ SELECT clock_timestamp() $$;
 
 -- A moment some seconds from now, within a hundred years.
 -- Callers: reoffer, put_off, save_steps, wait_for_signals, decide_wait, send_signal, lead, throttle. May
--- call: worker. Lock: none.
+-- call: worker. Plan: the caller's. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.in_seconds(p_seconds float8) RETURNS timestamptz
 LANGUAGE sql VOLATILE AS $$
     SELECT windlass.now() + make_interval(secs => least(greatest(p_seconds, 0), 3155760000))
@@ -78,20 +80,20 @@ $$;
 
 -- The time in seconds since the epoch, as budgets and schedules count it; p_now where it is given.
 -- Callers: the functions of budgets, admission, schedules and rollups, the store's readings.
--- May call: worker, reader. Lock: none.
+-- May call: worker, reader. Plan: the caller's. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.unix_time(p_now float8 DEFAULT NULL) RETURNS float8
 LANGUAGE sql VOLATILE AS $$ SELECT coalesce(p_now, date_part('epoch', windlass.now())) $$;
 
 -- The first key of this schema's advisory locks: the oid of its lane table.
 -- Callers: lane_lock, claim, hand_over, claim_room, try_lock_waiting, hold_unserved, end_expired, adopt_lane,
--- skip_ids. May call: worker.
+-- skip_ids. May call: worker. Plan: the caller's.
 -- Lock: none.
 CREATE OR REPLACE FUNCTION windlass.lock_space() RETURNS int
 LANGUAGE sql STABLE AS $$ SELECT ('windlass.lane'::regclass::oid::bigint - 2147483648)::int $$;
 
 -- The lane lock.
 -- Callers: lock_lanes_of, end_aside, take_ahead, rotation_touch; claim takes the lock itself.
--- May call: worker.
+-- May call: worker. Plan: the caller's.
 -- Lock: advisory, (oid of the lane table, lane), until the transaction ends.
 -- A claim row is a cursor; written from an old snapshot it would set the lane back, hence READ COMMITTED
 -- only.
@@ -103,7 +105,8 @@ BEGIN
 END $$;
 
 -- Refuses an isolation level whose snapshot may be older than a lock just taken.
--- Callers: every function that reads what a lock just taken protects. May call: worker. Lock: none.
+-- Callers: every function that reads what a lock just taken protects. May call: worker.
+-- Plan: the caller's. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.require_read_committed() RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -117,28 +120,29 @@ END $$;
 -- ==== Expressions on the logs ====
 
 -- The job id of a ready row: the one it carries, or its position [rule 4].
--- Callers: many, the store's readings. May call: worker, reader. Lock: none.
+-- Callers: many, the store's readings. May call: worker, reader. Plan: the caller's. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.job_of(r windlass.ready) RETURNS bigint
 LANGUAGE sql IMMUTABLE AS $$ SELECT coalesce(r.id, r.lane::bigint << 44 | r.seq) $$;
 
 -- When the job of a ready row was enqueued, however often it was offered since.
--- Callers: many, the store's readings. May call: worker, reader. Lock: none.
+-- Callers: many, the store's readings. May call: worker, reader. Plan: the caller's. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.enqueued_of(r windlass.ready) RETURNS timestamptz
 LANGUAGE sql IMMUTABLE AS $$ SELECT coalesce(r.enqueued_at, r.offered_at) $$;
 
 -- What of a claim is not finished: its seqs minus those of its outcomes. The one definition [rule 5].
--- Callers: everything that asks whether a claimed job has ended. May call: worker, reader. Lock: none.
+-- Callers: everything that asks whether a claimed job has ended. May call: worker, reader.
+-- Plan: pinned. Lock: none.
 -- In PL/pgSQL, which keeps its plan: before 18 a SQL function with a subquery is planned by each statement
 -- that calls it, over all segments, and that takes five times as long as to run it.
 CREATE OR REPLACE FUNCTION windlass.unfinished(p_claim bigint, p_seqs int8multirange) RETURNS int8multirange
-LANGUAGE plpgsql STABLE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql STABLE AS $$
 BEGIN
     RETURN p_seqs - coalesce((SELECT range_agg(o.seqs) FROM windlass.outcome o WHERE o.claim = p_claim),
                              '{}');
 END $$;
 
 -- What one flush ended of a claim.
--- Callers: finish, finish_others, split. May call: worker. Lock: none.
+-- Callers: finish, finish_others, split. May call: worker. Plan: the caller's. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.flushed_in(p_claim bigint, p_flush bigint) RETURNS int8multirange
 LANGUAGE sql STABLE AS $$
     SELECT coalesce(range_agg(o.seqs), '{}') FROM windlass.outcome o
@@ -148,13 +152,14 @@ $$;
 -- How many seqs a set holds.
 -- Callers: claim_take, hand_over, take_ahead, hole_state, open_claims, finish, depth, adopt_lane,
 -- lane_committed_depth, ends_of, waiting_first.
--- May call: worker, reader. Lock: none.
+-- May call: worker, reader. Plan: the caller's. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.count_seqs(p_seqs int8multirange) RETURNS bigint
 LANGUAGE sql IMMUTABLE AS $$ SELECT coalesce(sum(upper(s) - lower(s)), 0)::bigint FROM unnest(p_seqs) AS s $$;
 
 -- A set of seqs in one piece: what is in the claim row and what was spilled from it.
 -- Callers: claim_take, take_ahead, rotation_move, adopt_lane, must_adopt, lane_depth, lane_committed_depth,
--- lane_head, lane_tasks, list_claims, list_spans, hand_over. May call: worker, reader. Lock: none.
+-- lane_head, lane_tasks, list_claims, list_spans, hand_over. May call: worker, reader.
+-- Plan: the caller's. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.gather_seqs(
     p_inline int8multirange, p_spilled bigint[]) RETURNS int8multirange
 LANGUAGE plpgsql STABLE AS $$
@@ -169,6 +174,7 @@ END $$;
 -- Names the current segment and keeps it from being sealed until the transaction ends.
 -- Callers: offer, declare_lane, finish, settle, note_failure, import_rows, retry, retry_many, rotation_move,
 -- rotation_move_failures, rotation_reclaim, adopt_lane, add_followers, offer_rows. May call: worker.
+-- Plan: the caller's.
 -- Lock: ROW EXCLUSIVE on the partition of ready.
 -- The number is read from a sequence, so no snapshot is too old for it, and it is read again after the lock:
 -- a lock on ready_N while N is not current was taken before the switch. rotation_seal looks for exactly
@@ -198,9 +204,10 @@ END $$;
 -- Notifies listeners that a queue has work, that a job has ended, or that hosts should ask what has changed.
 -- Callers: offer, place_changed, finish, emit, split, end_parent, add_edges, note_ends, serve_after, follow,
 -- finish_others, send_signal, go_on, mark_gates_changed, set_queue, warm, claim_expired, end_expired,
--- cancel_put_off, close_group, offer_rows, request_cancel, assign. May call: worker. Lock: the one that all
--- notifying committers share, at commit. A transaction that has notified cannot be prepared. One that will be
--- says so first (SET LOCAL windlass.notify = off); its jobs are found by polling, within seconds [rule 10].
+-- cancel_put_off, close_group, offer_rows, request_cancel, assign. May call: worker. Plan: the caller's.
+-- Lock: the one that all notifying committers share, at commit. A transaction that has notified cannot be
+-- prepared. One that will be says so first (SET LOCAL windlass.notify = off); its jobs are found by polling,
+-- within seconds [rule 10].
 CREATE OR REPLACE FUNCTION windlass.wake(p_word text) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -210,10 +217,10 @@ BEGIN
 END $$;
 
 -- Marks that somebody waits for jobs to end, so that finish notifies.
--- Callers: the store's wait_finished, on each turn, since expire clears the mark. May call: worker. Lock:
--- none.
+-- Callers: the store's wait_finished, on each turn, since expire clears the mark. May call: worker. Plan:
+-- free. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.await_jobs() RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     IF pg_sequence_last_value('windlass.awaited'::regclass) = 0 THEN
         PERFORM setval('windlass.awaited'::regclass, 1, true);
@@ -225,6 +232,7 @@ END $$;
 -- Lets one at a time count. Rotation carries and drops claims under the same lock, so that what one who
 -- counts has seen of a claim stays true.
 -- Callers: count_ends, which only tries; recount, rotation_judge, rotation_reclaim. May call: worker.
+-- Plan: the caller's.
 -- Lock: advisory, (oid of ended_count, 0), until the transaction ends.
 CREATE OR REPLACE FUNCTION windlass.count_lock(p_try boolean DEFAULT false) RETURNS boolean
 LANGUAGE plpgsql AS $$
@@ -241,7 +249,7 @@ END $$;
 
 -- Whether all of a claim has ended by the outcomes in its own segment, where nearly all of them are: one
 -- probe (14 us), where unfinished takes eight (65).
--- Callers: uncounted, rotation_judge. May call: worker, reader. Lock: none.
+-- Callers: uncounted, rotation_judge. May call: worker, reader. Plan: the caller's. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.has_ended(
     p_segment smallint, p_claim bigint, p_seqs int8multirange) RETURNS boolean
 LANGUAGE sql STABLE AS $$
@@ -252,12 +260,11 @@ $$;
 
 -- The claims of a lane that are not counted: the next p_limit beyond p_through, and those in p_open. own: see
 -- has_ended.
--- Callers: count_lane, ended, recount. May call: worker, reader. Lock: none.
+-- Callers: count_lane, ended, recount. May call: worker, reader. Plan: generic, pinned, ordered. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.uncounted(
     p_lane int, p_through bigint, p_open bigint[], p_limit int)
 RETURNS TABLE (lane int, id bigint, segment smallint, n int, seqs int8multirange, own boolean)
-LANGUAGE plpgsql STABLE SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
+LANGUAGE plpgsql STABLE AS $$
 BEGIN
     RETURN QUERY
     SELECT p_lane, c.id, c.segment, c.n, c.seqs, windlass.has_ended(c.segment, c.id, c.seqs)
@@ -270,13 +277,12 @@ BEGIN
 END $$;
 
 -- How jobs of some claims have ended, by task. p_own: its outcomes are all in its own segment.
--- Callers: count_lane, ended, recount, rotation_judge. May call: worker, reader. Lock: none; the segments are
--- true while the caller holds count_lock, or has one snapshot.
+-- Callers: count_lane, ended, recount, rotation_judge. May call: worker, reader. Plan: generic, pinned. Lock:
+-- none; the segments are true while the caller holds count_lock, or has one snapshot.
 CREATE OR REPLACE FUNCTION windlass.ends_of(
     p_lanes int[], p_claims bigint[], p_segments smallint[], p_own boolean[])
 RETURNS TABLE (queue text, task text, kind text, n bigint)
-LANGUAGE plpgsql STABLE SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
 BEGIN
     RETURN QUERY
@@ -311,11 +317,11 @@ END $$;
 -- Counts what has ended in a lane: of its next p_limit claims, and of those that were open, each as a whole
 -- once nothing of it is unfinished [rule 5]. Returns how many new claims it saw. p_all: outcomes in other
 -- segments count, too; without, the few claims that have such stay open.
--- Callers: count_ends, rotation_judge, which hold count_lock. May call: worker. Lock: the rows it writes.
--- Claims of a lane are written under its lock, with rising numbers. So when one is seen, all before it are,
--- and none comes later behind `through`; and finished is final.
+-- Callers: count_ends, rotation_judge, which hold count_lock. May call: worker. Plan: pinned. Lock: the rows
+-- it writes. Claims of a lane are written under its lock, with rising numbers. So when one is seen, all
+-- before it are, and none comes later behind `through`; and finished is final.
 CREATE OR REPLACE FUNCTION windlass.count_lane(p_lane int, p_limit int, p_all boolean) RETURNS int
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     k windlass.counted_lane;
     s record;
@@ -349,11 +355,10 @@ END $$;
 -- One bounded step of counting what has ended: from the lane after p_after on, about p_limit claims; and
 -- where it begins, the ends that left no outcome. lane: where the next step goes on, NULL where this was the
 -- last lane. more: some lane has more. busy: another one counts, and nothing was done.
--- Callers: the store. May call: worker. Lock: that of count_lock, without waiting.
+-- Callers: the store. May call: worker. Plan: pinned. Lock: that of count_lock, without waiting.
 CREATE OR REPLACE FUNCTION windlass.count_ends(
     p_after int, p_limit int, OUT lane int, OUT claims int, OUT more boolean, OUT busy boolean)
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     v_lane int;
     v_n    int;
@@ -383,11 +388,9 @@ END $$;
 
 -- How many jobs have ended, by queue, task and kind: what is counted, and what is not yet, up to 10,000
 -- claims of a lane. In one snapshot, so that none is missing or counted twice.
--- Callers: the store. May call: worker, reader. Lock: none.
+-- Callers: the store. May call: worker, reader. Plan: generic, pinned. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.ended() RETURNS TABLE (queue text, task text, kind text, n bigint)
-LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
-AS $$
+LANGUAGE plpgsql STABLE SECURITY DEFINER AS $$
 #variable_conflict use_column
 BEGIN
     RETURN QUERY
@@ -410,11 +413,11 @@ END $$;
 
 -- Counts once more what the logs hold of the claims that are counted, and returns where that differs from
 -- what was counted of them: counted, and found. Corrects it. What the logs no longer hold stays as it is.
--- Callers: the store. May call: worker. Lock: that of count_lock; only who counts and rotation wait for it.
+-- Callers: the store. May call: worker. Plan: pinned. Lock: that of count_lock; only who counts and rotation
+-- wait for it.
 CREATE OR REPLACE FUNCTION windlass.recount()
 RETURNS TABLE (queue text, task text, kind text, counted bigint, found bigint)
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 #variable_conflict use_column
 BEGIN
     PERFORM windlass.count_lock();

@@ -4,13 +4,14 @@
 
 -- Accepts the report of one process, all of it or nothing, and returns the time. One that was sent
 -- before, by its number, changes nothing.
--- Callers: the store. May call: worker. Lock: the row of its source, which nobody else takes; none that a job
--- takes. p_samples, p_gauges, p_events, p_vitals: NULL where there are none; vitals that are not reported
--- again stay. An event does not lie in the future, so that those with lower numbers are the older ones.
+-- Callers: the store. May call: worker. Plan: free. Lock: the row of its source, which nobody else takes;
+-- none that a job takes. p_samples, p_gauges, p_events, p_vitals: NULL where there are none; vitals that are
+-- not reported again stay. An event does not lie in the future, so that those with lower numbers are the
+-- older ones.
 CREATE OR REPLACE FUNCTION windlass.report(
     p_source bigint, p_number bigint, p_samples json, p_gauges json, p_events json, p_vitals json)
 RETURNS float8
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     v_now timestamptz := windlass.now();
 BEGIN
@@ -45,13 +46,12 @@ END $$;
 -- were given out before it looked. `busy`: another one is at it, and nothing is left to do.
 -- Callers: the store's rollup, which folds them and ends with rollup_put in the same transaction, so that
 -- what was taken is counted once or, where that is rolled back, by the next one [M1]. May call: worker.
+-- Plan: pinned, ordered.
 -- Lock: advisory, (oid of the report table, 0), without waiting, until the transaction ends.
 CREATE OR REPLACE FUNCTION windlass.rollup_take(
     p_limit int, p_after bigint, OUT busy boolean, OUT given bigint, OUT ids bigint[], OUT samples text[],
     OUT gauges text[])
-LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     -- What is read after the lock must be younger than the lock.
     PERFORM windlass.require_read_committed();
@@ -65,13 +65,13 @@ BEGIN
 END $$;
 
 -- The rows of charts at some places, as far as they are there.
--- Callers: the store's rollup, after rollup_take. May call: worker. Lock: none; the caller holds that of
--- rollup_take. OFFSET 0 is a fence [rule 8]: one probe for each place, however many rows there are.
+-- Callers: the store's rollup, after rollup_take. May call: worker. Plan: pinned. Lock: none; the caller
+-- holds that of rollup_take. OFFSET 0 is a fence [rule 8]: one probe for each place, however many rows there
+-- are.
 CREATE OR REPLACE FUNCTION windlass.rollup_rows(
     p_spans int[], p_ats bigint[], p_queues text[], p_tasks text[])
 RETURNS SETOF windlass.measured
-LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     RETURN QUERY
     SELECT m.*
@@ -82,11 +82,11 @@ BEGIN
 END $$;
 
 -- The rows of gauges at some places, as far as they are there.
--- Callers: the store's rollup, after rollup_take. May call: worker. Lock and fence: as rollup_rows.
+-- Callers: the store's rollup, after rollup_take. May call: worker. Plan: pinned.
+-- Lock and fence: as rollup_rows.
 CREATE OR REPLACE FUNCTION windlass.history_rows(p_spans int[], p_ats bigint[], p_ofs text[], p_names text[])
 RETURNS SETOF windlass.history
-LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     RETURN QUERY
     SELECT h.*
@@ -97,24 +97,23 @@ BEGIN
 END $$;
 
 -- Writes the rows of gauges that reports were folded into.
--- Callers: the store's rollup, after history_rows and before rollup_put. May call: worker. Lock: the rows it
--- writes; the caller holds that of rollup_take.
+-- Callers: the store's rollup, after history_rows and before rollup_put. May call: worker. Plan: free. Lock:
+-- the rows it writes; the caller holds that of rollup_take.
 CREATE OR REPLACE FUNCTION windlass.history_put(
     p_spans int[], p_ats bigint[], p_ofs text[], p_names text[], p_gauges bytea[]) RETURNS void
-LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+LANGUAGE sql SECURITY DEFINER AS $$
     INSERT INTO windlass.history (span, at, of, name, gauges)
     SELECT * FROM unnest(p_spans, p_ats, p_ofs, p_names, p_gauges)
     ON CONFLICT (span, of, name, at) DO UPDATE SET gauges = excluded.gauges;
 $$;
 
 -- Writes the rows of charts that reports were folded into, and removes those reports.
--- Callers: the store's rollup, after rollup_take and rollup_rows. May call: worker. Lock: the rows it writes;
--- the caller holds that of rollup_take.
+-- Callers: the store's rollup, after rollup_take and rollup_rows. May call: worker. Plan: indexed. Lock: the
+-- rows it writes; the caller holds that of rollup_take.
 CREATE OR REPLACE FUNCTION windlass.rollup_put(
     p_spans int[], p_ats bigint[], p_queues text[], p_tasks text[], p_samples bytea[], p_reports bigint[])
 RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     INSERT INTO windlass.measured (span, at, queue, task, sample)
     SELECT * FROM unnest(p_spans, p_ats, p_queues, p_tasks, p_samples)
@@ -126,15 +125,14 @@ END $$;
 -- same spans, other times); events older than p_event_kept seconds or beyond the last p_events; and reporters
 -- that have been silent for p_reporter_kept seconds and are no living worker. `more`: of something it took as
 -- much as it may.
--- Callers: the store's rollup. May call: worker. Lock: the rows it removes; the caller holds that of
--- rollup_take.
+-- Callers: the store's rollup. May call: worker. Plan: pinned. Lock: the rows it removes; the caller holds
+-- that of rollup_take.
 -- Their numbers say how many events there are; what an epoch has passed over, a billion and more, does not
 -- count [S3].
 CREATE OR REPLACE FUNCTION windlass.rollup_expire(
     p_limit int, p_spans int[], p_kept float8[], p_gauges_kept float8[], p_event_kept float8, p_events bigint,
     p_reporter_kept float8, OUT removed bigint, OUT more boolean)
-LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     v_now    float8 := windlass.unix_time();
     v_events bigint;

@@ -5,14 +5,14 @@
 
 -- Records how claimed attempts ended: one row per claim for those that succeeded, the rest through
 -- finish_others.
--- Callers: the store, finish_and_claim; also inside a handler's own transaction. May call: worker. Lock: the
--- worker's life row FOR SHARE, or FOR NO KEY UPDATE where an attempt did not simply succeed (see
--- worker_alone); ACCESS SHARE on claim first, so that the snapshot that finds a claim's segment is younger
--- than any rotation that moved it. The outcome row is inserted by the statement that finds that segment
--- [rule 7]. Unique (claim, flush, kind): sending a flush again adds nothing and counts as repeated. So does
--- one whose claim is gone, if its number was noted when that segment was reclaimed. A job that ended in
--- another flush is refused. `freed`: gates with room and with waiting jobs, for the caller to pass to
--- admit_gates. p_admit: let up to so many of them through here, where that needs no waiting; not in a
+-- Callers: the store, finish_and_claim; also inside a handler's own transaction. May call: worker. Plan:
+-- generic, pinned. Lock: the worker's life row FOR SHARE, or FOR NO KEY UPDATE where an attempt did not
+-- simply succeed (see worker_alone); ACCESS SHARE on claim first, so that the snapshot that finds a claim's
+-- segment is younger than any rotation that moved it. The outcome row is inserted by the statement that finds
+-- that segment [rule 7]. Unique (claim, flush, kind): sending a flush again adds nothing and counts as
+-- repeated. So does one whose claim is gone, if its number was noted when that segment was reclaimed. A job
+-- that ended in another flush is refused. `freed`: gates with room and with waiting jobs, for the caller to
+-- pass to admit_gates. p_admit: let up to so many of them through here, where that needs no waiting; not in a
 -- handler's own transaction, which may last. p_queues, p_rooms, p_tokens, p_runs: see hand_over; only
 -- finish_and_claim may ask for that.
 CREATE OR REPLACE FUNCTION windlass.finish(
@@ -23,10 +23,7 @@ CREATE OR REPLACE FUNCTION windlass.finish(
     p_queues text[] DEFAULT NULL, p_rooms int[] DEFAULT NULL, p_tokens text[] DEFAULT NULL,
     p_runs int[] DEFAULT NULL, OUT applied bigint, OUT repeated bigint, OUT refused_claims bigint[],
     OUT refused_seqs text[], OUT refused_jobs bigint[], OUT freed text[], OUT handed windlass.handed[])
-LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
-AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     o       record;
     v_added bigint[];
@@ -162,8 +159,9 @@ END $$;
 
 -- As finish, and hands over to the worker jobs that the flush let go: commits, and only then answers, as
 -- claim does [rule 2]. They are in arrays, one element for each job.
--- Callers: the store, outside of any transaction. May call: worker. Lock: those of finish; those of
--- claim_recheck, in a transaction of its own, where some task has a limit by setting.
+-- Callers: the store, outside of any transaction. May call: worker. Plan: none (with settings it could not
+-- commit). Lock: those of finish; those of claim_recheck, in a transaction of its own, where some task has a
+-- limit by setting.
 CREATE OR REPLACE PROCEDURE windlass.finish_and_claim(
     p_worker bigint, p_flush bigint,
     p_lanes int[], p_claims bigint[], p_seqs text[], p_ns int[],
@@ -213,7 +211,7 @@ BEGIN
 END $$;
 
 -- Records the attempts that did not simply succeed, and applies the outcome to each job.
--- Callers: finish, which holds the fence. May call: worker. Lock: those of offer.
+-- Callers: finish, which holds the fence. May call: worker. Plan: the caller's. Lock: those of offer.
 -- A cancel that was asked for turns every outcome but dead into cancelled [O5]; a retry of the last attempt
 -- is a death [O4]. The outcome rows come first: only jobs whose row was added here go on, so that a flush
 -- sent twice, even at the same moment, moves each job once.
@@ -359,7 +357,7 @@ END $$;
 
 -- Puts jobs off that have neither failed nor hold a pass of a gate, together. Those for whom a signal is
 -- there are offered at once. Returns those that wait for signals.
--- Callers: finish_others. May call: worker. Lock: those of offer.
+-- Callers: finish_others. May call: worker. Plan: the caller's. Lock: those of offer.
 CREATE OR REPLACE FUNCTION windlass.put_off(p_rows windlass.ready[], p_claims bigint[], p_delays float8[])
 RETURNS bigint[]
 LANGUAGE plpgsql AS $$
@@ -400,7 +398,7 @@ END $$;
 
 -- Offers an attempt again: at the back of its lane at once, or through deferred after a delay.
 -- p_suspended: the claim under which it began to wait for signals, where it did.
--- Callers: finish_others, put_off, hand_back. May call: worker. Lock: those of offer.
+-- Callers: finish_others, put_off, hand_back. May call: worker. Plan: the caller's. Lock: those of offer.
 CREATE OR REPLACE FUNCTION windlass.reoffer(
     r windlass.ready, p_delay float8, p_attempt int, p_deaths int, p_retrying boolean,
     p_suspended bigint DEFAULT NULL) RETURNS void
@@ -422,7 +420,8 @@ BEGIN
 END $$;
 
 -- Moves a job to the dead letters, with its payload and its last 32 failures [O4].
--- Callers: finish_others, hand_back. May call: worker. Lock: none beyond the row it writes.
+-- Callers: finish_others, hand_back. May call: worker. Plan: the caller's.
+-- Lock: none beyond the row it writes.
 CREATE OR REPLACE FUNCTION windlass.bury_job(r windlass.ready, p_deaths int, p_reason text) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -439,7 +438,7 @@ END $$;
 
 -- Keeps one failed attempt in the failure log.
 -- Callers: finish_others; finish, with attempt 0, which marks earlier failures as cleared [O1].
--- May call: worker. Lock: pins the segment.
+-- May call: worker. Plan: the caller's. Lock: pins the segment.
 CREATE OR REPLACE FUNCTION windlass.note_failure(
     p_job bigint, p_attempt int, p_type text, p_message text, p_traceback text) RETURNS void
 LANGUAGE plpgsql AS $$
@@ -450,8 +449,8 @@ END $$;
 
 -- The options of a job that is offered again, with the time since when no worker has known its task, or
 -- without it [O4].
--- Callers: finish_others, put_off, hand_back, split, retry, retry_many, put_back. May call: worker. Lock:
--- none. The first time counts until the attempt ends in another way.
+-- Callers: finish_others, put_off, hand_back, split, retry, retry_many, put_back. May call: worker. Plan: the
+-- caller's. Lock: none. The first time counts until the attempt ends in another way.
 CREATE OR REPLACE FUNCTION windlass.unknown_since(p_options json, p_unknown boolean) RETURNS json
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -467,7 +466,7 @@ END $$;
 -- ==== Whose claim, and what is left of it ====
 
 -- Whether an outcome names a claim that is not the worker's, or seqs outside it [C5].
--- Callers: finish, finish_others, split. May call: worker. Lock: none.
+-- Callers: finish, finish_others, split. May call: worker. Plan: the caller's. Lock: none.
 -- A missing claim was reclaimed after it had ended; that is fine if it had this flush of the worker. A
 -- snapshot older than the statement may miss a claim that was carried to another segment meanwhile: that
 -- transaction must be tried again.
@@ -489,8 +488,8 @@ END $$;
 
 -- Clears what belongs to jobs that have ended for good: checkpoint, cancel request, unique key, passes of
 -- gates. Notes the end for their parents, and failures for the jobs that come after them [P12].
--- Callers: every function that ends jobs, with how they ended. May call: worker. Lock: the rows of
--- unique_key, without waiting; none of a parent (see note_part_ends). Pins the segment where progress
+-- Callers: every function that ends jobs, with how they ended. May call: worker. Plan: indexed. Lock: the
+-- rows of unique_key, without waiting; none of a parent (see note_part_ends). Pins the segment where progress
 -- is kept.
 -- p_dropped: their passes were taken back before. p_claims and p_lanes name the claim each job ended in, or
 -- NULL where it ended waiting; p_snapshot is that claim's, where the caller has kept it. A key that a
@@ -500,7 +499,7 @@ END $$;
 CREATE OR REPLACE FUNCTION windlass.settle(
     p_jobs bigint[], p_lanes int[], p_claims bigint[], p_kind text, p_snapshot pg_snapshot DEFAULT NULL,
     p_dropped boolean DEFAULT false) RETURNS void
-LANGUAGE plpgsql SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     u record;
 BEGIN
@@ -564,16 +563,15 @@ END $$;
 
 -- Makes a job's progress durable, fenced by worker and claim [C5]. False: the claim is not the worker's, or
 -- the job has ended.
--- Callers: the store, also inside a handler's own transaction. May call: worker. Lock: the life row FOR KEY
--- SHARE, see worker_fence. That the claim holds the job is looked up once: from then on the checkpoint says
--- so itself, until the attempt has ended (see finish_others, hand_back, settle). Nobody but its own worker
--- can end the attempt of a worker that is alive.
+-- Callers: the store, also inside a handler's own transaction. May call: worker. Plan: pinned. Lock: the life
+-- row FOR KEY SHARE, see worker_fence. That the claim holds the job is looked up once: from then on the
+-- checkpoint says so itself, until the attempt has ended (see finish_others, hand_back, settle). Nobody but
+-- its own worker can end the attempt of a worker that is alive.
 CREATE OR REPLACE FUNCTION windlass.checkpoint(
     p_worker bigint, p_job bigint, p_lane int, p_claim bigint, p_seq bigint, p_data text, p_done bigint,
     p_total bigint)
 RETURNS boolean
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     PERFORM windlass.worker_fence(p_worker, true);
     UPDATE windlass.checkpoint k

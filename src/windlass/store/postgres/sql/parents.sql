@@ -5,14 +5,13 @@
 
 -- Ends a claimed attempt by making its job a parent, with its parts, and offers the first of them [P4].
 -- Returns 'split', 'cancelled' (its cancel had been asked for), 'repeated' or 'refused'.
--- Callers: the store. May call: worker. Lock: the worker's life row FOR NO KEY UPDATE, so that of two that
--- were sent at once the second sees what the first has done; ACCESS SHARE on claim, as in finish; then those
--- of advance.
+-- Callers: the store. May call: worker. Plan: pinned. Lock: the worker's life row FOR NO KEY UPDATE, so that
+-- of two that were sent at once the second sees what the first has done; ACCESS SHARE on claim, as in finish;
+-- then those of advance.
 CREATE OR REPLACE FUNCTION windlass.split(
     p_worker bigint, p_flush bigint, p_job bigint, p_lane int, p_claim bigint, p_seq bigint,
     p_spans text[], p_sizes bigint[], p_parallel int, p_tolerated int, p_finalizer boolean) RETURNS text
-LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     v_seqs  int8multirange := int8multirange(int8range(p_seq, p_seq + 1));
     v_now   timestamptz;
@@ -72,17 +71,19 @@ END $$;
 
 -- How many parts a parent offers now: so many that p_wanted of them wait to be claimed, and no more than may
 -- run beside those that are out. Few wait, so that parts of several parents take turns in a lane [P8].
--- Callers: next_step, advance. May call: worker. Lock: none. core/parents.py has the same rule.
+-- Callers: next_step, advance. May call: worker. Plan: the caller's. Lock: none.
+-- core/parents.py has the same rule.
 CREATE OR REPLACE FUNCTION windlass.parts_to_offer(p windlass.parent, p_waiting int, p_wanted int) RETURNS int
 LANGUAGE sql IMMUTABLE AS $$
     SELECT greatest(least(p.pending, p.parallel - p.out, p_wanted - p_waiting), 0)
 $$;
 
 -- Offers the next parts of a parent, the lowest index first [P8].
--- Callers: advance. May call: worker. Lock: the parent's row, held by the caller; those of offer.
+-- Callers: advance. May call: worker. Plan: ordered. Lock: the parent's row, held by the caller; those of
+-- offer.
 -- A part that had a job before goes on from what that one did: its checkpoint and steps pass to the new job.
 CREATE OR REPLACE FUNCTION windlass.offer_parts(p windlass.parent, p_n int) RETURNS void
-LANGUAGE plpgsql SET enable_sort = off SET jit = off AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     v_indexes int[];
     v_options text[];
@@ -110,7 +111,8 @@ BEGIN
 END $$;
 
 -- Offers the finalizer of a parent, whose parts have all ended [P9].
--- Callers: advance. May call: worker. Lock: the parent's row, held by the caller; those of offer.
+-- Callers: advance. May call: worker. Plan: the caller's. Lock: the parent's row, held by the caller; those
+-- of offer.
 CREATE OR REPLACE FUNCTION windlass.offer_finalizer(p windlass.parent) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -123,8 +125,8 @@ END $$;
 
 -- Puts the jobs of parts where jobs of their parent's queue and priority wait, and returns their ids, in
 -- order.
--- Callers: offer_parts, offer_finalizer. May call: worker. Lock: those of offer. Gates and fair keys are
--- honoured as in enqueue_one; the ordering key is the parent's alone.
+-- Callers: offer_parts, offer_finalizer. May call: worker. Plan: the caller's. Lock: those of offer. Gates
+-- and fair keys are honoured as in enqueue_one; the ordering key is the parent's alone.
 CREATE OR REPLACE FUNCTION windlass.offer_part_jobs(p windlass.parent, p_options text[]) RETURNS bigint[]
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -153,7 +155,7 @@ END $$;
 
 -- The options of a part's job: those of its parent, but for what is the parent's alone, and which part it is
 -- [P4].
--- Callers: offer_parts, offer_finalizer. May call: worker. Lock: none.
+-- Callers: offer_parts, offer_finalizer. May call: worker. Plan: the caller's. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.part_options(
     p windlass.parent, p_index int, p_span json, p_size bigint) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$
@@ -172,15 +174,14 @@ $$;
 -- neither a worker's flush nor promote may wait for an operator's open transaction. p_wanted: how many of its
 -- parts are to wait for a claim; p_claimed: jobs of parts that were just claimed. Callers: split,
 -- cancel_parent, redrive_parts, reopen_parent_of, set_parent, retry; the store after a claim that took parts,
--- after a flush that ended some, and in promote. May call: worker. Lock: the parent's row, until the
--- transaction ends; then those of offer. Statements after the lock see all that ended or was claimed before
--- it. Later ends are folded by whoever commits them, or by promote: each end is folded once, and the decision
--- that follows is made once, under this lock.
+-- after a flush that ended some, and in promote. May call: worker. Plan: pinned. Lock: the parent's row,
+-- until the transaction ends; then those of offer. Statements after the lock see all that ended or was
+-- claimed before it. Later ends are folded by whoever commits them, or by promote: each end is folded once,
+-- and the decision that follows is made once, under this lock.
 CREATE OR REPLACE FUNCTION windlass.advance(
     p_parent bigint, p_wait int DEFAULT NULL, p_wanted int DEFAULT 1,
     p_claimed bigint[] DEFAULT '{}') RETURNS text
-LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     p         windlass.parent;
     v_waiting int;
@@ -225,8 +226,8 @@ BEGIN
 END $$;
 
 -- Folds the ends of parts that were noted into their parent, and forgets the notes.
--- Callers: advance. May call: worker. Lock: the parent's row, held by the caller. The end of a job that no
--- longer runs the part is ignored.
+-- Callers: advance. May call: worker. Plan: the caller's. Lock: the parent's row, held by the caller. The end
+-- of a job that no longer runs the part is ignored.
 CREATE OR REPLACE FUNCTION windlass.fold_ends(p_parent bigint) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -262,7 +263,7 @@ BEGIN
 END $$;
 
 -- What a parent does next, by its parts' states [P9]: wait, offer, finalize, succeed, die or cancel.
--- Callers: advance. May call: worker. Lock: none.
+-- Callers: advance. May call: worker. Plan: the caller's. Lock: none.
 -- core/parents.py says the same.
 CREATE OR REPLACE FUNCTION windlass.next_step(
     p windlass.parent, p_waiting int, p_wanted int) RETURNS text
@@ -282,7 +283,8 @@ LANGUAGE sql IMMUTABLE AS $$
 $$;
 
 -- Ends a parent: its key is freed, and whoever waits for it is woken [P9].
--- Callers: advance. May call: worker. Lock: the parent's row, held by the caller; those of settle.
+-- Callers: advance. May call: worker. Plan: the caller's. Lock: the parent's row, held by the caller; those
+-- of settle.
 CREATE OR REPLACE FUNCTION windlass.end_parent(p windlass.parent, p_state text, p_reason text) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -296,10 +298,10 @@ BEGIN
 END $$;
 
 -- Notes how jobs of parts ended, for their parents to fold in.
--- Callers: settle, in the transaction that ends the jobs. May call: worker. Lock: none.
+-- Callers: settle, in the transaction that ends the jobs. May call: worker. Plan: pinned. Lock: none.
 -- It only adds rows, so that finishes, rescues and cancels of one parent's parts never wait for each other.
 CREATE OR REPLACE FUNCTION windlass.note_part_ends(p_jobs bigint[], p_kind text) RETURNS void
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO windlass.part_event (parent, index, job, kind, attempt, records, error)
     SELECT t.parent, t.index, t.job, p_kind, coalesce((l.ready).attempt, d.attempt, greatest(t.attempt, 1)),
@@ -315,7 +317,8 @@ BEGIN
 END $$;
 
 -- The number of records in a checkpoint: the integer n of its data, if that is an object with one; else 0.
--- Callers: note_part_ends, saved_of, the view job_part. May call: worker, reader. Lock: none.
+-- Callers: note_part_ends, saved_of, the view job_part. May call: worker, reader. Plan: the caller's.
+-- Lock: none.
 CREATE OR REPLACE FUNCTION windlass.records_of(p_data json) RETURNS bigint
 LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE WHEN json_typeof(p_data) = 'object' AND json_typeof(p_data -> 'n') = 'number'
@@ -325,9 +328,9 @@ $$;
 
 -- Parents that have not folded in some ends of their parts, up to p_most; in random order, so that many
 -- locked ones do not hold up the others for long [S2].
--- Callers: the store's promote. May call: worker. Lock: none.
+-- Callers: the store's promote. May call: worker. Plan: free. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.parents_to_advance(p_most int) RETURNS TABLE (parent bigint)
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     RETURN QUERY
     SELECT e.parent FROM (SELECT DISTINCT x.parent FROM windlass.part_event x) AS e
@@ -338,10 +341,10 @@ END $$;
 
 -- Makes a parent offer no more parts, and cancels those that are out [P9]: 'requested', or 'finished' where
 -- it has ended. NULL: there is no such parent.
--- Callers: cancel, delete. May call: worker. Lock: the parent's row, then the lanes of its parts, in order.
--- Nobody who holds a lane locks a parent, so no two of these deadlock.
+-- Callers: cancel, delete. May call: worker. Plan: pinned. Lock: the parent's row, then the lanes of its
+-- parts, in order. Nobody who holds a lane locks a parent, so no two of these deadlock.
 CREATE OR REPLACE FUNCTION windlass.cancel_parent(p_parent bigint) RETURNS text
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     v_state text;
     v_jobs  bigint[];

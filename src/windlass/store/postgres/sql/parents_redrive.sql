@@ -3,9 +3,9 @@
 -- ==== Running parts again ====
 
 -- Runs the dead and cancelled parts of a parent again, each from its last checkpoint; returns how many [P9].
--- Callers: users, the store. May call: worker. Lock: those of redrive_parts.
+-- Callers: users, the store. May call: worker. Plan: free. Lock: those of redrive_parts.
 CREATE OR REPLACE FUNCTION windlass.redrive(parent bigint) RETURNS int
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     r record;
 BEGIN
@@ -27,11 +27,11 @@ END $$;
 -- `parts`: how many, counting a finalizer that did not succeed. `holder`: the job that holds the parent's
 -- unique key by now; `final`: its finalizer, if that waits or runs: it must not run beside parts. Where
 -- either is set, nothing was changed.
--- Callers: redrive, retry. May call: worker. Lock: the parent's row; the dead letters of its parts; then
--- those of advance.
+-- Callers: redrive, retry. May call: worker. Plan: pinned. Lock: the parent's row; the dead letters of its
+-- parts; then those of advance.
 CREATE OR REPLACE FUNCTION windlass.redrive_parts(
     p_parent bigint, OUT parts int, OUT holder bigint, OUT final bigint)
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     p windlass.parent;
 BEGIN
@@ -68,8 +68,8 @@ END $$;
 -- by now: then nothing was changed. A finalizer that did not succeed will run again, unless it is p_but, the
 -- one job that is brought back. With p_but the other parts stay as a cancel has left them; without it the
 -- cancel is forgotten.
--- Callers: redrive_parts, reopen_parent_of. May call: worker. Lock: the parent's row, held by the caller; the
--- key's row.
+-- Callers: redrive_parts, reopen_parent_of. May call: worker. Plan: the caller's. Lock: the parent's row,
+-- held by the caller; the key's row.
 CREATE OR REPLACE FUNCTION windlass.reopen_parent(p_parent bigint, p_but bigint DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -109,9 +109,10 @@ END $$;
 -- Before a dead job is brought back: if it belongs to a part, the part is out again and its parent waits
 -- again [P9]. Returns that parent, or NULL where there is none. `held`: another job holds the parent's key,
 -- or its finalizer waits or runs, which it must not beside parts; then nothing was changed.
--- Callers: retry. May call: worker. Lock: the parent's row, before that of the dead job, as in redrive_parts.
+-- Callers: retry. May call: worker. Plan: pinned. Lock: the parent's row, before that of the dead job, as in
+-- redrive_parts.
 CREATE OR REPLACE FUNCTION windlass.reopen_parent_of(p_job bigint, OUT parent bigint, OUT held boolean)
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     v_index int;
 BEGIN
@@ -152,10 +153,9 @@ END $$;
 
 -- Changes how many parts of a parent may run at a time, while it runs; NULL: any number [P8]. False: there is
 -- no such parent.
--- Callers: users, the store. May call: worker. Lock: those of advance.
+-- Callers: users, the store. May call: worker. Plan: indexed. Lock: those of advance.
 CREATE OR REPLACE FUNCTION windlass.set_parent(parent bigint, parallel int) RETURNS boolean
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
-SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     IF parallel < 1 THEN
         RAISE EXCEPTION 'parallel of parent % cannot be %', parent, parallel
@@ -168,11 +168,11 @@ END $$;
 -- ==== Removing ====
 
 -- Removes an ended parent.
--- Callers: delete, expire. May call: worker. Lock: the parent's row, which the caller holds. It goes at once,
--- so that nobody can redrive a parent that has lost some of its parts; those follow in bounded steps (see
--- drop_parts). Their jobs are jobs like others.
+-- Callers: delete, expire. May call: worker. Plan: indexed. Lock: the parent's row, which the caller holds.
+-- It goes at once, so that nobody can redrive a parent that has lost some of its parts; those follow in
+-- bounded steps (see drop_parts). Their jobs are jobs like others.
 CREATE OR REPLACE FUNCTION windlass.drop_parent(p_parent bigint) RETURNS void
-LANGUAGE plpgsql SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE plpgsql AS $$
 BEGIN
     DELETE FROM windlass.part_event e WHERE e.parent = p_parent;
     DELETE FROM windlass.parent p WHERE p.id = p_parent;
@@ -180,11 +180,10 @@ BEGIN
 END $$;
 
 -- One bounded step: removes parts of parents that are gone, with their checkpoints. Returns how many.
--- Callers: expire. May call: worker. Lock: the rows it removes, and those of dropped_parent, without waiting.
+-- Callers: expire. May call: worker. Plan: pinned, nested. Lock: the rows it removes, and those of
+-- dropped_parent, without waiting.
 CREATE OR REPLACE FUNCTION windlass.drop_parts(p_limit int) RETURNS int
-LANGUAGE plpgsql
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
-SET jit = off AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     v_parents bigint[];
     v_jobs    bigint[];
@@ -213,11 +212,10 @@ END $$;
 -- ==== Reading ====
 
 -- The parents that were split last, in order, up to p_limit; p_active: of those that have not ended.
--- Callers: the store's parents. May call: worker, reader. Lock: none.
+-- Callers: the store's parents. May call: worker, reader. Plan: pinned, ordered. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.list_parents(
     p_active boolean, p_limit int) RETURNS TABLE (id bigint, place bigint)
-LANGUAGE plpgsql STABLE ROWS 50 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
-SET jit = off AS $$
+LANGUAGE plpgsql STABLE ROWS 50 AS $$
 BEGIN
     IF p_active THEN
         RETURN QUERY SELECT x.id, row_number() OVER () FROM (
@@ -230,11 +228,9 @@ BEGIN
 END $$;
 
 -- How far the unfinished parts of a parent have come, by their checkpoints.
--- Callers: the view job_parent. May call: worker, reader. Lock: none.
+-- Callers: the view job_parent. May call: worker, reader. Plan: pinned, nested. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.saved_of(p_parent bigint, OUT done bigint, OUT records bigint)
-LANGUAGE plpgsql STABLE
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
-SET jit = off AS $$
+LANGUAGE plpgsql STABLE AS $$
 BEGIN
     SELECT coalesce(sum(k.done), 0), coalesce(sum(windlass.records_of(k.data)), 0) INTO done, records
       FROM windlass.part t CROSS JOIN LATERAL (SELECT x.done, x.data FROM windlass.checkpoint x
@@ -245,11 +241,11 @@ END $$;
 -- The states of a parent's parts but for those that have succeeded, as runs of equal ones: from index `first`
 -- on so many. What was offered and has not ended well is looked at part by part; what was not offered yet is
 -- mostly the rest from some index on, which the parent's count shows.
--- Callers: the store's part_states. May call: worker, reader. Lock: none. STABLE: as of the caller's moment.
+-- Callers: the store's part_states. May call: worker, reader. Plan: pinned, ordered. Lock: none.
+-- STABLE: as of the caller's moment.
 CREATE OR REPLACE FUNCTION windlass.part_runs(p windlass.parent)
 RETURNS TABLE (first int, n int, state text)
-LANGUAGE plpgsql STABLE SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
-SET jit = off AS $$
+LANGUAGE plpgsql STABLE AS $$
 DECLARE
     v_pending int := (SELECT t.index FROM windlass.part t
                        WHERE t.parent = p.id AND t.state = 'pending' AND t.index >= p.pending_from

@@ -6,13 +6,13 @@
 -- Starts, or takes up, the reclaiming of one segment, and returns its number (NULL: nothing is due) and
 -- that of the turn, which every later step must name: a rotator that slept meanwhile has an old one and is
 -- refused.
--- Callers: the store's rotate. May call: worker. Lock: the rotation row, without waiting (a second rotator
--- finds nothing to do). When the current segment is due and an empty one is ready, that one becomes
--- current first. The number lives in a sequence, so every producer and claim sees the switch at once,
+-- Callers: the store's rotate. May call: worker. Plan: free. Lock: the rotation row, without waiting (a
+-- second rotator finds nothing to do). When the current segment is due and an empty one is ready, that one
+-- becomes current first. The number lives in a sequence, so every producer and claim sees the switch at once,
 -- whatever its snapshot.
 CREATE OR REPLACE FUNCTION windlass.rotation_begin(
     p_force boolean, p_skip smallint[], OUT victim smallint, OUT turn bigint)
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     r          windlass.rotation;
     m          windlass.meta;
@@ -65,7 +65,7 @@ BEGIN
 END $$;
 
 -- The size of a segment, or of all (NULL).
--- Callers: rotation_begin. May call: worker, reader. Lock: none.
+-- Callers: rotation_begin. May call: worker, reader. Plan: the caller's. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.segment_bytes(p_segment smallint) RETURNS bigint
 LANGUAGE sql VOLATILE AS $$
     SELECT coalesce(sum(pg_total_relation_size(i.inhrelid)), 0)::bigint
@@ -78,7 +78,7 @@ $$;
 
 -- Holds the rotation for one step and checks that it is still the same turn.
 -- Callers: rotation_seal, rotation_touch, rotation_judge, rotation_move, rotation_move_failures,
--- rotation_reclaim. May call: worker. Lock: the rotation row, until the transaction ends.
+-- rotation_reclaim. May call: worker. Plan: the caller's. Lock: the rotation row, until the transaction ends.
 CREATE OR REPLACE FUNCTION windlass.rotation_lock(p_turn bigint) RETURNS windlass.rotation
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -95,11 +95,11 @@ END $$;
 
 -- NULL once nobody can add ready, failure or result rows to the victim any more; else, in words, who still
 -- can.
--- Callers: the store's rotate. May call: worker. Lock: the rotation row.
+-- Callers: the store's rotate. May call: worker. Plan: free. Lock: the rotation row.
 -- A writer reads the current number again after it has locked the partition (pin_segment). So with another
 -- segment current, whoever may still write into this one shows in pg_locks, and nobody new can join.
 CREATE OR REPLACE FUNCTION windlass.rotation_seal(p_turn bigint) RETURNS text
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     r windlass.rotation;
     v_who text;
@@ -119,11 +119,11 @@ END $$;
 
 -- Carries a lane's cursor out of the victim, if it is there.
 -- Callers: the store's rotate, for each lane, each in a transaction of its own, after the seal.
--- May call: worker. Lock: the rotation row, then the lane. Claims read the current segment under the lane
--- lock. So after this no claim row of the lane can go into the victim, whether or not there was a cursor to
--- carry.
+-- May call: worker. Plan: free. Lock: the rotation row, then the lane. Claims read the current segment under
+-- the lane lock. So after this no claim row of the lane can go into the victim, whether or not there was a
+-- cursor to carry.
 CREATE OR REPLACE FUNCTION windlass.rotation_touch(p_turn bigint, p_lane int) RETURNS boolean
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     r windlass.rotation;
     c windlass.claim;
@@ -147,17 +147,15 @@ BEGIN
 END $$;
 
 -- Judges the claims of the victim in bounded steps: which are to be carried, and what goes with the others.
--- Callers: the store's rotate, after every lane was touched and counted. May call: worker. Lock: the rotation
--- row, then that of count_lock: no claim goes uncounted [M7].
+-- Callers: the store's rotate, after every lane was touched and counted. May call: worker. Plan: pinned,
+-- ordered. Lock: the rotation row, then that of count_lock: no claim goes uncounted [M7].
 -- Finished is final, so a claim that is not carried needs no second look. Its evidence goes with the segment,
 -- and so must the rows that it speaks of in other segments: a row that no claim covers would be offered
 -- again. What was flushed to it is remembered as a number of its worker, so that a flush sent again is known
 -- for what it is.
 CREATE OR REPLACE FUNCTION windlass.rotation_judge(
     p_turn bigint, p_limit int, OUT removed int, OUT done boolean)
-LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     r        windlass.rotation := windlass.rotation_lock(p_turn);
     v_lanes  int[];
@@ -231,9 +229,9 @@ END $$;
 
 -- Moves the unfinished rows of one lane out of the victim, in bounded steps; p_after and next_after walk the
 -- lane.
--- Callers: the store's rotate, after the seal. May call: worker. Lock: the rotation row; pins the current
--- segment. No lane lock: a move is one transaction, so any snapshot sees the row exactly once, and its
--- position does not change.
+-- Callers: the store's rotate, after the seal. May call: worker. Plan: pinned, ordered. Lock: the rotation
+-- row; pins the current segment. No lane lock: a move is one transaction, so any snapshot sees the row
+-- exactly once, and its position does not change.
 --   waiting                           -> the current segment
 --   running, claimed in another one   -> the segment of its claim, so that evidence and row go together
 --   running, claimed in the victim    -> stays; rotation_reclaim carries it with its claim
@@ -245,9 +243,7 @@ END $$;
 CREATE OR REPLACE FUNCTION windlass.rotation_move(
     p_turn bigint, p_lane int, p_after bigint, p_limit int,
     OUT moved int, OUT offered_again int, OUT next_after bigint)
-LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     r windlass.rotation;
     c         windlass.claim;
@@ -315,13 +311,11 @@ END $$;
 
 -- Moves the failures of jobs that have not ended out of the victim, in bounded steps; and the word that
 -- failures are forgotten (attempt 0), while a segment that was passed over still holds some of them [O1].
--- Callers: the store's rotate, after the seal. May call: worker. Lock: the rotation row; pins the current
--- segment.
+-- Callers: the store's rotate, after the seal. May call: worker. Plan: pinned, ordered. Lock: the rotation
+-- row; pins the current segment.
 CREATE OR REPLACE FUNCTION windlass.rotation_move_failures(
     p_turn bigint, p_after bigint, p_limit int, OUT moved int, OUT next_after bigint)
-LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     r windlass.rotation;
     v_current smallint;
@@ -348,18 +342,17 @@ END $$;
 
 -- Empties the victim: carries its unfinished claims with their outcomes and jobs, and truncates it p_grace
 -- seconds later.
--- Callers: the store's rotate, last. May call: worker. Lock: the rotation row; that of count_lock, since who
--- counts locks rows first and reads the partitions then; ACCESS EXCLUSIVE on the victim's partitions,
--- NOWAIT: on failure everything is let go at once. Claims and flushes wait only for what happens here, which
--- is in proportion to the jobs that run, not to the size of the segment.
+-- Callers: the store's rotate, last. May call: worker. Plan: pinned. Lock: the rotation row; that of
+-- count_lock, since who counts locks rows first and reads the partitions then; ACCESS EXCLUSIVE on the
+-- victim's partitions, NOWAIT: on failure everything is let go at once. Claims and flushes wait only for what
+-- happens here, which is in proportion to the jobs that run, not to the size of the segment.
 -- Claims move here and nowhere else, so a flush finds each of them either before, in the victim, or after, in
 -- its new segment. TRUNCATE heeds no snapshot: a dump that began before the moves and locks its tables after
 -- it would hold what was moved in neither place. The grace is for that: whoever began before the moves has
 -- its locks by then.
 CREATE OR REPLACE FUNCTION windlass.rotation_reclaim(
     p_turn bigint, p_grace float8, OUT moved int, OUT done boolean)
-LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     r         windlass.rotation := windlass.rotation_lock(p_turn);
     v_current smallint;

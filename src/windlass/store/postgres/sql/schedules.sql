@@ -8,12 +8,12 @@
 -- now. One that is live stays as it is when code declares it, until both say the same. No row: one of this
 -- name is there already, or is not. p_definition: columns of windlass.schedule; payload and options are text,
 -- to be kept as they were written; p_whole: all of it in one text, as the code's word is kept. Callers: the
--- store. May call: worker. Lock: the row.
+-- store. May call: worker. Plan: free. Lock: the row.
 CREATE OR REPLACE FUNCTION windlass.define_schedule(
     p_definition jsonb, p_payload text, p_options text, p_whole text, p_next_at float8, p_error text,
     p_from text)
 RETURNS SETOF windlass.schedule
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     d       windlass.schedule := jsonb_populate_record(NULL::windlass.schedule, p_definition);
     v_code  boolean := p_from = 'code';
@@ -56,20 +56,20 @@ END $$;
 
 -- Pauses or resumes a schedule, or says when it is due; what is NULL stays [K4]. No row: there is none of
 -- this name.
--- Callers: users, the store. May call: worker. Lock: the row.
+-- Callers: users, the store. May call: worker. Plan: free. Lock: the row.
 CREATE OR REPLACE FUNCTION windlass.set_schedule(
     p_name text, p_paused boolean DEFAULT NULL, p_next_at float8 DEFAULT NULL)
 RETURNS SETOF windlass.schedule
-LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+LANGUAGE sql SECURITY DEFINER AS $$
     UPDATE windlass.schedule s SET paused = coalesce(p_paused, s.paused),
            next_at = coalesce(p_next_at, s.next_at)
      WHERE s.name = p_name RETURNING s.*
 $$;
 
 -- Removes a schedule; its jobs stay. False where there is none.
--- Callers: users, the store. May call: worker. Lock: the row.
+-- Callers: users, the store. May call: worker. Plan: free. Lock: the row.
 CREATE OR REPLACE FUNCTION windlass.drop_schedule(p_name text) RETURNS boolean
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     DELETE FROM windlass.schedule s WHERE s.name = p_name;
     RETURN FOUND;
@@ -79,10 +79,10 @@ END $$;
 
 -- Schedules that are due and not paused, longest due first, and those whose last fire lies in the future, up
 -- to p_limit.
--- Callers: the store's due. May call: worker, reader. Lock: none.
+-- Callers: the store's due. May call: worker, reader. Plan: pinned. Lock: none.
 -- Each kind from its index [rule 8]: what is not due is not looked at, however many there are.
 CREATE OR REPLACE FUNCTION windlass.due_schedules(p_limit int, p_now float8) RETURNS SETOF windlass.schedule
-LANGUAGE plpgsql STABLE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql STABLE AS $$
 BEGIN
     RETURN QUERY
     SELECT *
@@ -98,7 +98,7 @@ END $$;
 -- Fires a schedule for some times: compare-and-swap, enqueue and state in one transaction [K4]. `fired` is
 -- false, and nothing happens, where its next_at is not p_expected any more, it is paused, or it is gone;
 -- p_expected NULL is an operator's "trigger now", which ignores all of these, and overlaps.
--- Callers: the store. May call: worker. READ COMMITTED only.
+-- Callers: the store. May call: worker. Plan: free. READ COMMITTED only.
 -- Lock: the leader row FOR SHARE, the schedule's row, the row of the unique key that its jobs have, if any;
 -- then, where a running twin is to be cancelled, its parent's row and its lane as cancel takes them, and
 -- those of enqueue_one. Nobody who holds a lane, a parent or a key waits for a schedule or the leader, so
@@ -107,8 +107,7 @@ END $$;
 CREATE OR REPLACE FUNCTION windlass.fire_schedule(
     p_term bigint, p_name text, p_expected float8, p_times float8[], p_next_at float8, p_skipped bigint,
     p_error text, OUT fired boolean, OUT jobs bigint[], OUT statuses text[])
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '200ms'
-SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET lock_timeout = '200ms' AS $$
 DECLARE
     s         windlass.schedule;
     e         record;
@@ -171,7 +170,7 @@ END $$;
 
 -- The options of the job that a schedule makes for a time, with headers that say so [K4]. p_behind: the job
 -- of the same schedule that it comes after, however that ends.
--- Callers: fire_schedule. May call: worker. Lock: none.
+-- Callers: fire_schedule. May call: worker. Plan: the caller's. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.fire_options(
     s windlass.schedule, p_time float8, p_behind bigint) RETURNS text
 LANGUAGE sql STABLE AS $$
@@ -189,7 +188,7 @@ $$;
 
 -- How many seconds the job that a schedule makes for a time is delayed: a fraction of its jitter, derived
 -- from name and time [K4].
--- Callers: fire_schedule. May call: worker. Lock: none.
+-- Callers: fire_schedule. May call: worker. Plan: the caller's. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.jitter_of(s windlass.schedule, p_time float8) RETURNS float8
 LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE WHEN s.jitter > 0

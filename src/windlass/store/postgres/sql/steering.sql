@@ -4,12 +4,11 @@
 -- ==== Deleting ====
 
 -- Removes a job: 'deleted', 'requested' (it runs; its cancel was asked for) or 'not_found' [O5].
--- Callers: users, the store. May call: worker. Lock: the lane of a waiting job, until the transaction ends;
--- those of cancel_parent where it is a parent. It looks again as cancel does. A parent that has ended goes at
--- once, its parts with the next steps of expire.
+-- Callers: users, the store. May call: worker. Plan: indexed. Lock: the lane of a waiting job, until the
+-- transaction ends; those of cancel_parent where it is a parent. It looks again as cancel does. A parent that
+-- has ended goes at once, its parts with the next steps of expire.
 CREATE OR REPLACE FUNCTION windlass.delete(job bigint) RETURNS text
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
-SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     p        record;
     v_answer text;
@@ -51,11 +50,10 @@ END $$;
 -- ==== Retrying ====
 
 -- The operator's retry [O6]: 'retried', 'unchanged' or 'not_found'. Attempts start over, failures stay known.
--- Callers: users, the store. May call: worker. Lock: the row it moves; those of offer; those of redrive_parts
--- or reopen_parent_of first, where it is a parent or a part [P9].
+-- Callers: users, the store. May call: worker. Plan: indexed. Lock: the row it moves; those of offer; those
+-- of redrive_parts or reopen_parent_of first, where it is a parent or a part [P9].
 CREATE OR REPLACE FUNCTION windlass.retry(job bigint) RETURNS text
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
-SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     d        windlass.dead;
     w        windlass.deferred;
@@ -126,15 +124,12 @@ END $$;
 -- retry for many jobs at once: those it offered again. It takes only simple cases: dead, scheduled and
 -- retrying jobs that are no part, do not replace another job and have no gate to pass, and dead ones that no
 -- group waits for. The rest is left to retry.
--- Callers: the store. May call: worker. Lock: the rows it moves, without waiting, so that two who do this
--- never wait for each other; those of offer.
+-- Callers: the store. May call: worker. Plan: generic, pinned, nested. Lock: the rows it moves, without
+-- waiting, so that two who do this never wait for each other; those of offer.
 -- Each lane gets its jobs in one go, in the order given, with all its numbers drawn before the first row
 -- [rule 3].
 CREATE OR REPLACE FUNCTION windlass.retry_many(p_jobs bigint[]) RETURNS bigint[]
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
-SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     v_now     timestamptz := windlass.now();
     v_limited text[] := windlass.limited_tasks(NULL);
@@ -193,11 +188,11 @@ END $$;
 -- ==== Settings ====
 
 -- Declares a queue, or changes some of its settings; unnamed ones stay.
--- Callers: users, the store. May call: worker. Lock: the row, then those of set_rate. An unknown or invalid
--- setting is refused, and nothing is changed [K1].
+-- Callers: users, the store. May call: worker. Plan: free. Lock: the row, then those of set_rate. An unknown
+-- or invalid setting is refused, and nothing is changed [K1].
 CREATE OR REPLACE FUNCTION windlass.set_queue(
     p_name text, p_changes jsonb DEFAULT '{}') RETURNS windlass.queue
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     q      windlass.queue;
     v_old  windlass.queue;
@@ -253,10 +248,10 @@ BEGIN
 END $$;
 
 -- Changes some settings of a task; NULL goes back to what the code says, and unnamed ones stay [P6].
--- Callers: users, the store. May call: worker. Lock: the row. An unknown or invalid setting is refused, and
--- nothing is changed.
+-- Callers: users, the store. May call: worker. Plan: free. Lock: the row. An unknown or invalid setting is
+-- refused, and nothing is changed.
 CREATE OR REPLACE FUNCTION windlass.set_task(p_name text, p_changes jsonb) RETURNS windlass.task_setting
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     t windlass.task_setting;
 BEGIN
@@ -288,7 +283,7 @@ BEGIN
 END $$;
 
 -- Refuses settings of a 'queue' [K1], a 'task' [P6] or a 'budget' [F1] that are unknown or invalid.
--- Callers: set_queue, set_task, declare_budget, set_budget. May call: worker. Lock: none.
+-- Callers: set_queue, set_task, declare_budget, set_budget. May call: worker. Plan: the caller's. Lock: none.
 -- The rules take the place of the comment when the functions are loaded: see setting_rules.py.
 CREATE OR REPLACE FUNCTION windlass.check_settings(
     p_what text, p_name text, p_changes jsonb) RETURNS void
@@ -326,10 +321,10 @@ END $$;
 
 -- What all rows of queues come to: another one after any of them was changed, added or removed. The epoch is
 -- part of it, since a restored database gives out the same xids again [S3].
--- Callers: the store's queues and cluster_view. May call: worker, reader. Lock: none. STABLE: as of the
--- moment of the statement that reads the rows.
+-- Callers: the store's queues and cluster_view. May call: worker, reader. Plan: free. Lock: none. STABLE: as
+-- of the moment of the statement that reads the rows.
 CREATE OR REPLACE FUNCTION windlass.queues_stamp() RETURNS text
-LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+LANGUAGE sql STABLE SECURITY DEFINER AS $$
     SELECT concat_ws(':', (SELECT m.epoch FROM windlass.meta m WHERE m.single), count(*),
                      sum(hashtextextended(q.xmin::text, 0)))
       FROM windlass.queue q
@@ -337,7 +332,7 @@ $$;
 
 -- Whether what is read of a queue changes while its row stays as it is: it cools down, has a governor, or a
 -- depth to keep below.
--- Callers: the store's queues and cluster_view. May call: worker, reader. Lock: none.
+-- Callers: the store's queues and cluster_view. May call: worker, reader. Plan: the caller's. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.changes_itself(q windlass.queue) RETURNS boolean
 LANGUAGE sql IMMUTABLE AS $$
     SELECT q.cool_until IS NOT NULL OR q.governor OR q.max_depth IS NOT NULL

@@ -3,15 +3,16 @@
 
 -- Cancels a job [O5]: 'cancelled', 'requested' (it runs, and its worker will stop it; or it is a parent, and
 -- its parts will be cancelled), 'finished' or 'not_found'.
--- Callers: users, the store, fire_schedule. May call: worker. Lock: those of cancel_job or cancel_parent.
+-- Callers: users, the store, fire_schedule. May call: worker. Plan: free.
+-- Lock: those of cancel_job or cancel_parent.
 CREATE OR REPLACE FUNCTION windlass.cancel(job bigint) RETURNS text
-LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+LANGUAGE sql SECURITY DEFINER AS $$
     SELECT coalesce(windlass.cancel_parent(job), windlass.cancel_job(job))
 $$;
 
 -- Cancels a job that is no parent; the answers are those of cancel.
--- Callers: cancel, cancel_parent. May call: worker. Lock: the lane of a waiting job, until the transaction
--- ends.
+-- Callers: cancel, cancel_parent. May call: worker. Plan: the caller's. Lock: the lane of a waiting job,
+-- until the transaction ends.
 -- A job that ran when end_waiting looked may wait again by now, for its next attempt: then it is ended there.
 -- Where the flush that puts it off cannot be seen yet, the request is left for cancel_put_off.
 -- One that has become a parent meanwhile is left to promote, which sees the request: its row must not be
@@ -40,7 +41,7 @@ BEGIN
 END $$;
 
 -- Requests the cancel of a job that runs, and wakes the host of the worker that holds it. A parent has none.
--- Callers: cancel_job, delete, request_cancels. May call: worker. Lock: none.
+-- Callers: cancel_job, delete, request_cancels. May call: worker. Plan: the caller's. Lock: none.
 -- Where the word gets lost, the worker's next beat tells.
 CREATE OR REPLACE FUNCTION windlass.request_cancel(p_job bigint, p_worker bigint) RETURNS void
 LANGUAGE plpgsql AS $$
@@ -53,11 +54,10 @@ END $$;
 
 -- Requests the cancels of those of some jobs that run and are neither parent nor part, and returns them. Each
 -- host is woken once: a notification leads to a heartbeat.
--- Callers: the store. May call: worker. Lock: ACCESS SHARE on claim, as in finish; the requests, in the order
--- of their jobs, so that no two of these deadlock.
+-- Callers: the store. May call: worker. Plan: pinned. Lock: ACCESS SHARE on claim, as in finish; the
+-- requests, in the order of their jobs, so that no two of these deadlock.
 CREATE OR REPLACE FUNCTION windlass.request_cancels(p_jobs bigint[]) RETURNS bigint[]
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
-SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     p      record;
     v_jobs bigint[] := '{}';
@@ -78,11 +78,10 @@ END $$;
 
 -- One bounded step: cancels jobs whose cancel was requested while a flush put them off, neither of which saw
 -- the other [O5]. They may wait for long, or for ever. Returns how many.
--- Callers: the store's promote. May call: worker. Lock: ACCESS SHARE on claim; those of try_lock_waiting,
--- without waiting: a job that somebody holds is left for the next step.
+-- Callers: the store's promote. May call: worker. Plan: pinned. Lock: ACCESS SHARE on claim; those of
+-- try_lock_waiting, without waiting: a job that somebody holds is left for the next step.
 CREATE OR REPLACE FUNCTION windlass.cancel_put_off(p_limit int) RETURNS int
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
-SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     v_job  bigint;
     v_done int := 0;

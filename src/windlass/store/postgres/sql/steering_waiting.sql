@@ -5,15 +5,12 @@
 
 -- Where jobs are in the logs: locate for many, of those that are neither a parent nor a part. claimed: it
 -- runs or has run; ended: for good.
--- Callers: the store, before it steers many. May call: worker. Lock: ACCESS SHARE on claim, as in finish. It
--- decides nothing: what waits now may run a moment later, so the function that ends it checks again. What has
--- ended stays ended.
+-- Callers: the store, before it steers many. May call: worker. Plan: generic, pinned, nested. Lock: ACCESS
+-- SHARE on claim, as in finish. It decides nothing: what waits now may run a moment later, so the function
+-- that ends it checks again. What has ended stays ended.
 CREATE OR REPLACE FUNCTION windlass.places_of(p_jobs bigint[])
 RETURNS TABLE (job bigint, lane int, seq bigint, claimed boolean, ended boolean)
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
-SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     PERFORM windlass.require_read_committed();
     LOCK TABLE windlass.claim IN ACCESS SHARE MODE;
@@ -35,7 +32,7 @@ END $$;
 
 -- Whether a job has yet to end.
 -- Callers: change, take_unique_key, rotation_move_failures, cancel_job, delete, end_waiting, expire,
--- replace_step, settle_rest, sweep_passes, fire_schedule. May call: worker. Lock: none.
+-- replace_step, settle_rest, sweep_passes, fire_schedule. May call: worker. Plan: the caller's. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.is_unfinished(p_job bigint) RETURNS boolean
 LANGUAGE sql STABLE AS $$
     SELECT EXISTS (SELECT FROM windlass.deferred d WHERE d.id = p_job)
@@ -47,11 +44,9 @@ $$;
 -- ==== Deleting many jobs that have ended ====
 
 -- Removes those of some jobs that are dead, and returns them.
--- Callers: the store. May call: worker. Lock: their rows, without waiting.
+-- Callers: the store. May call: worker. Plan: generic, pinned. Lock: their rows, without waiting.
 CREATE OR REPLACE FUNCTION windlass.delete_dead(p_jobs bigint[]) RETURNS bigint[]
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     v_ids bigint[];
 BEGIN
@@ -64,11 +59,11 @@ END $$;
 
 -- Removes jobs that have ended for good from the ready log, by their positions, and returns them; what a
 -- rotation has moved at this moment is left.
--- Callers: the store, with positions from places_of. May call: worker. Lock: the rows it removes. No claim
--- will ever look at these rows again. One statement for each: joined, the planner may walk a lane [rule 8].
+-- Callers: the store, with positions from places_of. May call: worker. Plan: pinned. Lock: the rows it
+-- removes. No claim will ever look at these rows again. One statement for each: joined, the planner may walk
+-- a lane [rule 8].
 CREATE OR REPLACE FUNCTION windlass.delete_ended(p_lanes int[], p_seqs bigint[]) RETURNS bigint[]
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     v_job  bigint;
     v_jobs bigint[] := '{}';
@@ -88,15 +83,15 @@ END $$;
 
 -- Ends one job that waits somewhere, as cancelled, deleted or replaced. True if it did.
 -- Callers: cancel_job, cancel_put_off, delete, replace_step, follow, end_waiting itself. May call: worker.
--- Lock: the lane of the job, or its row; ACCESS SHARE on claim first, as in finish. Of a job that has yet to
--- replace another: its key, which a producer may hold, its row, then the lanes of both.
+-- Plan: pinned. Lock: the lane of the job, or its row; ACCESS SHARE on claim first, as in finish. Of a job
+-- that has yet to replace another: its key, which a producer may hold, its row, then the lanes of both.
 -- A scheduled or held job has no place in the logs; to be shown as cancelled it is offered and taken at once.
 -- While this waits for a lock, the job may move on (be promoted, claimed, retried); then it is looked up
 -- again. A job that has become a parent waits nowhere.
 -- A job that has yet to replace another does so first, since neither is wanted any more [E6]. If the other
 -- has started, it gets the key back; in case it ends just now, without a key to free, settle_rest frees it.
 CREATE OR REPLACE FUNCTION windlass.end_waiting(p_job bigint, p_kind text) RETURNS boolean
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     d      record;
     p      record;
@@ -159,8 +154,8 @@ END $$;
 
 -- Takes the locks that end_waiting needs for a job, without waiting; false: somebody holds one of them, so
 -- leave the job for later [S2]. True as well for one that waits nowhere.
--- Callers: cancel_put_off, replace_step, follow. May call: worker. Lock: the lane in which the job waits;
--- else its row, and the lane in which it would be shown.
+-- Callers: cancel_put_off, replace_step, follow. May call: worker. Plan: the caller's. Lock: the lane in
+-- which the job waits; else its row, and the lane in which it would be shown.
 CREATE OR REPLACE FUNCTION windlass.try_lock_waiting(p_job bigint) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -187,10 +182,9 @@ END $$;
 
 -- Takes the locks of all lanes that some jobs wait in, in the order of the lanes, so that two who do this
 -- cannot deadlock.
--- Callers: cancel_parent, end_waiting. May call: worker. Lock: those lanes.
+-- Callers: cancel_parent, end_waiting. May call: worker. Plan: indexed. Lock: those lanes.
 CREATE OR REPLACE FUNCTION windlass.lock_lanes_of(p_jobs bigint[]) RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
-SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     v_lane int;
 BEGIN
@@ -211,14 +205,12 @@ END $$;
 
 -- Ends jobs that wait in no lane (scheduled, retrying, held aside), as cancelled, expired or deleted. Returns
 -- those it ended. Jobs that are to replace others are left to end_waiting.
--- Callers: the store, end_expired, with jobs that are no parts. May call: worker. Lock: ACCESS SHARE on
--- claim, as in finish; the lanes of these jobs, in order; then their rows, without waiting.
+-- Callers: the store, end_expired, with jobs that are no parts. May call: worker. Plan: generic, pinned,
+-- nested. Lock: ACCESS SHARE on claim, as in finish; the lanes of these jobs, in order; then their rows,
+-- without waiting.
 -- To be shown as cancelled they are offered and taken at once, as in end_waiting, each lane's in one go.
 CREATE OR REPLACE FUNCTION windlass.end_aside(p_jobs bigint[], p_kind text) RETURNS bigint[]
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
-SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     g       record;
     v_plain bigint[];
@@ -291,12 +283,11 @@ END $$;
 
 -- Ends jobs that wait in one lane, as cancelled, expired or deleted: one claim row of worker 0 and one
 -- outcome for all of them [rule 13]. Returns those it ended; others have been claimed or moved meanwhile.
--- Callers: end_expired; the store, with positions from places_of. May call: worker. Lock: ACCESS SHARE on
--- claim, as in finish; then the lane, until the transaction ends: one lane a transaction, so that no two of
--- these deadlock.
+-- Callers: end_expired; the store, with positions from places_of. May call: worker. Plan: pinned. Lock:
+-- ACCESS SHARE on claim, as in finish; then the lane, until the transaction ends: one lane a transaction, so
+-- that no two of these deadlock.
 CREATE OR REPLACE FUNCTION windlass.end_in_lane(p_lane int, p_seqs bigint[], p_kind text) RETURNS bigint[]
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     v_jobs bigint[];
 BEGIN
@@ -316,10 +307,10 @@ BEGIN
 END $$;
 
 -- Claims waiting jobs of a lane ahead of its cursor, for worker 0, and ends them at once [rule 13].
--- Callers: change, end_waiting, end_in_lane, end_aside, hold_unserved. May call: worker. Lock: the lane.
--- Returns the seqs it really took. The row leaves hi where it was: what lies beyond is remembered in `ahead`
--- until hi passes it, what was a visible hole is a hole no more. It adds no hole and moves no horizon, so its
--- xid may be of any age.
+-- Callers: change, end_waiting, end_in_lane, end_aside, hold_unserved. May call: worker. Plan: the caller's.
+-- Lock: the lane. Returns the seqs it really took. The row leaves hi where it was: what lies beyond is
+-- remembered in `ahead` until hi passes it, what was a visible hole is a hole no more. It adds no hole and
+-- moves no horizon, so its xid may be of any age.
 CREATE OR REPLACE FUNCTION windlass.take_ahead(p_lane int, p_seqs bigint[], p_kind text) RETURNS bigint[]
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -373,13 +364,12 @@ END $$;
 -- ==== Replacements ====
 
 -- Ends waiting twins that were replaced, each in its lane, and makes their successors due.
--- Callers: the store after an enqueue with "replace", and in promote. May call: worker. Lock: ACCESS SHARE on
--- claim; the successors' rows, and those of try_lock_waiting, without waiting: locked ones are skipped [S2].
--- A twin that has started meanwhile runs on, and its successor is due when it has ended. It looks at fifty,
--- and the next step continues behind them, so that such pairs hold up nobody.
+-- Callers: the store after an enqueue with "replace", and in promote. May call: worker. Plan: indexed. Lock:
+-- ACCESS SHARE on claim; the successors' rows, and those of try_lock_waiting, without waiting: locked ones
+-- are skipped [S2]. A twin that has started meanwhile runs on, and its successor is due when it has ended. It
+-- looks at fifty, and the next step continues behind them, so that such pairs hold up nobody.
 CREATE OR REPLACE FUNCTION windlass.replace_step(p_limit int) RETURNS int
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
-SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     d       record;
     v_n     int := least(p_limit, 50);

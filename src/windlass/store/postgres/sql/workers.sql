@@ -4,15 +4,15 @@
 
 -- Makes a worker known and alive; an id that was ever used is a unique violation. A name that another live
 -- worker has is refused, with that one's id as the detail [K13].
--- Callers: the store. May call: worker. Lock: where it has a name, advisory, (oid of the table of workers,
--- hash of the name), so that of two that come at once the second sees the first; the row of meta FOR KEY
--- SHARE, so that no epoch begins that misses it.
+-- Callers: the store. May call: worker. Plan: free. Lock: where it has a name, advisory, (oid of the table of
+-- workers, hash of the name), so that of two that come at once the second sees the first; the row of meta FOR
+-- KEY SHARE, so that no epoch begins that misses it.
 CREATE OR REPLACE FUNCTION windlass.register(
     p_id bigint, p_label text, p_host text, p_pid int, p_queues text[], p_lease float8 DEFAULT 30,
     p_tasks jsonb DEFAULT '{}', p_name text DEFAULT '', p_process text DEFAULT '', p_before bigint DEFAULT 0,
     p_abilities text[] DEFAULT '{}')
 RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     v_holder bigint;
 BEGIN
@@ -44,12 +44,12 @@ BEGIN
 END $$;
 
 -- The queue that live workers say a task goes to; NULL where none of them knows it [E5].
--- Callers: users, the store, producer adapters. May call: worker, producer, reader. Lock: none.
+-- Callers: users, the store, producer adapters. May call: worker, producer, reader. Plan: free. Lock: none.
 -- Of workers that do not agree it chooses as core/routing.py does.
 --   SELECT windlass.enqueue('mail.send', '{}',
 --                           queue => coalesce(windlass.published_queue('mail.send'), 'default'));
 CREATE OR REPLACE FUNCTION windlass.published_queue(p_task text) RETURNS text
-LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+LANGUAGE sql STABLE SECURITY DEFINER AS $$
     SELECT w.tasks ->> p_task
       FROM windlass.worker_life l JOIN windlass.worker w USING (id)
      WHERE l.alive AND w.tasks ? p_task
@@ -59,9 +59,9 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET j
 $$;
 
 -- The names of the tasks that live workers know, for the question which one a misspelt name means [E5].
--- Callers: the store. May call: worker, producer, reader. Lock: none.
+-- Callers: the store. May call: worker, producer, reader. Plan: free. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.published_tasks() RETURNS text[]
-LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+LANGUAGE sql STABLE SECURITY DEFINER AS $$
     SELECT coalesce(array_agg(DISTINCT t.name COLLATE "C"), '{}')
       FROM windlass.worker_life l JOIN windlass.worker w USING (id), jsonb_object_keys(w.tasks) AS t (name)
      WHERE l.alive
@@ -69,14 +69,12 @@ $$;
 
 -- Counts one heartbeat and returns the jobs of this worker that should be cancelled [C4] [O5]; NULL where the
 -- worker is not alive: it may just have retired, which is no error.
--- Callers: the store. May call: worker. Lock: the life row, FOR NO KEY UPDATE if no claim or flush has it,
--- else FOR SHARE; the beat row. With the life row to itself, and a snapshot younger than that, no claim of
--- the worker is under way. Only then may its floor rise: over claims that are finished, never over one whose
--- answer was lost; 500 a beat, so that it is quick.
+-- Callers: the store. May call: worker. Plan: pinned, ordered. Lock: the life row, FOR NO KEY UPDATE if no
+-- claim or flush has it, else FOR SHARE; the beat row. With the life row to itself, and a snapshot younger
+-- than that, no claim of the worker is under way. Only then may its floor rise: over claims that are
+-- finished, never over one whose answer was lost; 500 a beat, so that it is quick.
 CREATE OR REPLACE FUNCTION windlass.beat(p_worker bigint) RETURNS bigint[]
-LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     v_floor bigint;
 BEGIN
@@ -111,10 +109,10 @@ END $$;
 
 -- Proves that a worker is alive in this epoch [S3] and keeps it so until the transaction ends [C5].
 -- Callers: claim_take, claim_recheck, break_runs, finish, split, checkpoint, save_steps, wait_for_signals,
--- emit, spend_tokens. May call: worker. Lock: the life row FOR SHARE, with p_long FOR KEY SHARE: for a
--- handler's own transaction, which must keep the worker alive without blocking its flushes (see worker_alone;
--- what ends a worker takes FOR UPDATE) [S2]. At a higher isolation level the lock fails if the row has
--- changed, so no stale snapshot passes.
+-- emit, spend_tokens. May call: worker. Plan: the caller's. Lock: the life row FOR SHARE, with p_long FOR KEY
+-- SHARE: for a handler's own transaction, which must keep the worker alive without blocking its flushes (see
+-- worker_alone; what ends a worker takes FOR UPDATE) [S2]. At a higher isolation level the lock fails if the
+-- row has changed, so no stale snapshot passes.
 CREATE OR REPLACE FUNCTION windlass.worker_fence(p_worker bigint, p_long boolean DEFAULT false) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -138,14 +136,14 @@ END $$;
 
 -- Waits until no claim and no flush of a worker is under way, keeps others out until the transaction ends,
 -- and says whether it lives.
--- Callers: finish, for attempts that did not simply succeed; split; the store's held. May call: worker. Lock:
--- the life row FOR NO KEY UPDATE, which does not wait for checkpoints in handlers' own transactions, however
--- long these last [S2].
+-- Callers: finish, for attempts that did not simply succeed; split; the store's held. May call: worker. Plan:
+-- free. Lock: the life row FOR NO KEY UPDATE, which does not wait for checkpoints in handlers' own
+-- transactions, however long these last [S2].
 -- A flush or claim whose connection broke may still be running in the server. To decide what that worker
 -- holds, read in a later statement: an earlier snapshot cannot see what was about to commit. It must be the
 -- first lock on that row in its transaction: two that held it FOR SHARE would wait for each other.
 CREATE OR REPLACE FUNCTION windlass.worker_alone(p_worker bigint) RETURNS boolean
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     v_alive boolean;
     v_epoch bigint;
@@ -160,14 +158,14 @@ END $$;
 -- ==== What a worker holds ====
 
 -- The jobs a worker holds: the unfinished seqs of its claims, with their ready rows.
--- Callers: beat, hand_back, count_running, the store's held. May call: worker. Lock: none.
+-- Callers: beat, hand_back, count_running, the store's held. May call: worker. Plan: pinned. Lock: none.
 -- The worker's floor bounds the search: every claim below it is finished. Volatile, so that its snapshot is
 -- taken after its locks: an older one may miss a claim that a rotation has just carried to another segment.
 -- Each OFFSET 0 is a fence [rule 8]: joined in another order, `unfinished` runs once per ready row of the
 -- lane (4,000 claims: 33 s instead of 0.2 s).
 CREATE OR REPLACE FUNCTION windlass.holdings(p_worker bigint)
 RETURNS TABLE (claim bigint, segment smallint, ready windlass.ready)
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql AS $$
 BEGIN
     RETURN QUERY
     SELECT o.id, o.segment, r.ready
@@ -183,13 +181,13 @@ END $$;
 
 -- What a worker holds, as spans of positions: holdings without the jobs, which may be large [S4]. Only claims
 -- from p_since on.
--- Callers: the store, every few seconds for each worker. May call: worker. Lock: none.
+-- Callers: the store, every few seconds for each worker. May call: worker. Plan: pinned. Lock: none.
 -- Volatile and bounded by the worker's floor as holdings is, and for the same reasons. That floor lags behind
 -- where claims are many, so a claim whose outcomes in its own segment cover it is passed over first: one
 -- probe (14 us), not eight (65).
 CREATE OR REPLACE FUNCTION windlass.unfinished_spans(p_worker bigint, p_since bigint)
 RETURNS TABLE (claim bigint, lane int, first bigint, beyond bigint)
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql AS $$
 BEGIN
     RETURN QUERY
     SELECT o.id, o.lane, lower(o.span), upper(o.span)
@@ -207,11 +205,11 @@ END $$;
 
 -- Declares a worker dead if its heartbeat has not moved since the observer began to watch it, a whole lease
 -- ago [C8].
--- Callers: the store's rescue, in a transaction of its own. May call: worker. Lock: the life row, without
--- waiting: a waiting rescue would block the worker's own beats. True: dead (now or before); false: it lives
--- or is writing.
+-- Callers: the store's rescue, in a transaction of its own. May call: worker. Plan: free. Lock: the life row,
+-- without waiting: a waiting rescue would block the worker's own beats. True: dead (now or before); false: it
+-- lives or is writing.
 CREATE OR REPLACE FUNCTION windlass.declare_dead(p_worker bigint, p_beat bigint) RETURNS boolean
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     v_alive boolean;
 BEGIN
@@ -229,19 +227,19 @@ BEGIN
 END $$;
 
 -- One bounded step of taking back a dead worker's jobs; see hand_back.
--- Callers: the store's rescue, after declare_dead. May call: worker. Lock: those of hand_back.
+-- Callers: the store's rescue, after declare_dead. May call: worker. Plan: free. Lock: those of hand_back.
 CREATE OR REPLACE FUNCTION windlass.rescue_step(
     p_worker bigint, p_delays float8[], p_limit int,
     OUT offered bigint, OUT deferred bigint, OUT dead bigint, OUT cancelled bigint, OUT left_over boolean,
     OUT freed text[])
-LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+LANGUAGE sql SECURITY DEFINER AS $$
     SELECT * FROM windlass.hand_back(p_worker, 'lost', p_delays, p_limit)
 $$;
 
 -- A worker retires: what it still holds is offered again, uncharged.
--- Callers: the store. May call: worker. Lock: the life row FOR UPDATE, then those of hand_back.
+-- Callers: the store. May call: worker. Plan: free. Lock: the life row FOR UPDATE, then those of hand_back.
 CREATE OR REPLACE FUNCTION windlass.retire(p_worker bigint) RETURNS bigint
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     g record;
 BEGIN
@@ -256,8 +254,8 @@ BEGIN
 END $$;
 
 -- Takes back what a worker that is not alive still holds, up to p_limit claims of it.
--- Callers: rescue_step, retire, adopt. May call: worker. Lock: the life row FOR UPDATE, so that two of them
--- take turns; those of offer.
+-- Callers: rescue_step, retire, adopt. May call: worker. Plan: the caller's. Lock: the life row FOR UPDATE,
+-- so that two of them take turns; those of offer.
 -- kind 'lost' counts a death: p_delays[n] is the wait after the n-th, and beyond its end the job is poison
 -- [C8]. Of a run of a key only the first that has not ended can have begun, so the others are released. kind
 -- 'released' counts nothing. A job whose cancel was asked for is cancelled. `left_over`: call

@@ -6,15 +6,14 @@
 -- p_options: what to put in the place of some options, null to take one away. Returns 'changed', or, with
 -- nothing changed: 'running' (also a parent that waits for its parts), 'ended', 'part' or 'not_found'. A job
 -- that waits for signals is put off with its waits: none of them times out before its new time [W2].
--- Callers: the store. May call: worker. Lock: ACCESS SHARE on claim, as in finish; the lane of a job that is
--- ready there, or its row; then those of place_changed.
+-- Callers: the store. May call: worker. Plan: pinned. Lock: ACCESS SHARE on claim, as in finish; the lane of
+-- a job that is ready there, or its row; then those of place_changed.
 -- While this waits for a lock, the job may move on; then it is looked up again, as in end_waiting.
 CREATE OR REPLACE FUNCTION windlass.change(
     p_job bigint, p_queue text DEFAULT NULL, p_priority smallint DEFAULT NULL, p_delay float8 DEFAULT NULL,
     p_run_at timestamptz DEFAULT NULL, p_payload text DEFAULT NULL, p_options text DEFAULT NULL)
 RETURNS text
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
-SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     v_now timestamptz := windlass.now();
     v_at  timestamptz := coalesce(p_run_at, v_now + make_interval(secs => p_delay));
@@ -118,7 +117,8 @@ BEGIN
 END $$;
 
 -- A job as it is to be. A deadline that still runs counts from its new time [E8].
--- Callers: change. May call: worker. Lock: none; where the deadline changes, its row of expiry.
+-- Callers: change. May call: worker. Plan: the caller's. Lock: none; where the deadline changes, its row of
+-- expiry.
 CREATE OR REPLACE FUNCTION windlass.changed(
     w windlass.held, p_queue text, p_priority smallint, p_at timestamptz, p_payload text, p_options text)
 RETURNS windlass.held
@@ -140,7 +140,7 @@ BEGIN
 END $$;
 
 -- The gates of a job that come from itself and not from its task: those of its ordering and concurrency key.
--- Callers: change, place_changed. May call: worker. Lock: none.
+-- Callers: change, place_changed. May call: worker. Plan: the caller's. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.own_gates(w windlass.held) RETURNS text[]
 LANGUAGE sql IMMUTABLE AS $$
     SELECT ARRAY['order:' || w.queue || '/' || (w.options ->> 'ordering_key'),
@@ -150,11 +150,11 @@ $$;
 -- Puts a job that waits nowhere any more where it belongs as changed: behind those that wait there, ready
 -- since it was before; or aside until its time. It keeps its passes where its gates have stayed, but for
 -- those of budgets: its arguments may have chosen the bucket.
--- Callers: change. May call: worker. Lock: those of declare_lane where it must, tried for 20 ms; those of
--- offer. A queue whose lane cannot be declared now has it from promote [rule 11].
+-- Callers: change. May call: worker. Plan: pinned. Lock: those of declare_lane where it must, tried for 20
+-- ms; those of offer. A queue whose lane cannot be declared now has it from promote [rule 11].
 CREATE OR REPLACE FUNCTION windlass.place_changed(w windlass.held, c windlass.held, p_at timestamptz)
 RETURNS void
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     v_now  timestamptz := windlass.now();
     v_gate text;

@@ -6,7 +6,8 @@
 
 -- The options of a new job with its deadline, where it has `expires`; it waits from p_since on.
 -- core/expiry.py says the same.
--- Callers: changed, enqueue_many, enqueue_mixed, enqueue_one, import_rows. May call: worker. Lock: none.
+-- Callers: changed, enqueue_many, enqueue_mixed, enqueue_one, import_rows. May call: worker.
+-- Plan: the caller's. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.with_deadline(p_options text, p_since timestamptz) RETURNS text
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -18,7 +19,8 @@ BEGIN
 END $$;
 
 -- The options of a job that expires no more: somebody has begun it, or an operator wants it to run.
--- Callers: finish_others, put_off, hand_back, retry, retry_many. May call: worker. Lock: none.
+-- Callers: finish_others, put_off, hand_back, retry, retry_many. May call: worker. Plan: the caller's.
+-- Lock: none.
 CREATE OR REPLACE FUNCTION windlass.without_deadline(p_options json) RETURNS json
 LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE WHEN p_options::text LIKE '%"expires_at"%' THEN (p_options::jsonb - 'expires_at')::json
@@ -26,15 +28,15 @@ LANGUAGE sql IMMUTABLE AS $$
 $$;
 
 -- Whether a job with these options still expires, and is to be looked at.
--- Callers: changed, end_aside, end_expired. May call: worker. Lock: none.
+-- Callers: changed, end_aside, end_expired. May call: worker. Plan: the caller's. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.may_expire(p_options json) RETURNS boolean
 LANGUAGE sql IMMUTABLE AS $$
     SELECT coalesce(p_options::text LIKE '%"expires_at"%' AND p_options ->> 'expires_at' IS NOT NULL, false)
 $$;
 
 -- Remembers when to look at new jobs that expire.
--- Callers: enqueue_many, enqueue_mixed, enqueue_one, import_rows. May call: worker. Lock: none: it only adds
--- rows.
+-- Callers: enqueue_many, enqueue_mixed, enqueue_one, import_rows. May call: worker. Plan: the caller's. Lock:
+-- none: it only adds rows.
 CREATE OR REPLACE FUNCTION windlass.note_deadlines(p_jobs bigint[], p_options text[]) RETURNS void
 LANGUAGE sql AS $$
     INSERT INTO windlass.expiry (job, at)
@@ -44,9 +46,9 @@ LANGUAGE sql AS $$
 $$;
 
 -- Why a job ended that did not succeed, where its outcome tells.
--- Callers: list_judged, the view job, the store's look-up. May call: worker, reader. Lock: none.
--- expired_reason in windlass.core.expiry says the same. In PL/pgSQL, since it is called for each job and is
--- too long to be inlined: a SQL function would be planned for each.
+-- Callers: list_judged, the view job, the store's look-up. May call: worker, reader. Plan: the caller's.
+-- Lock: none. expired_reason in windlass.core.expiry says the same. In PL/pgSQL, since it is called for each
+-- job and is too long to be inlined: a SQL function would be planned for each.
 CREATE OR REPLACE FUNCTION windlass.end_reason(p_kind text, p_options json) RETURNS text
 LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
@@ -69,14 +71,13 @@ END $$;
 
 -- Ends those jobs of a claim that have waited too long, as cancelled, before anybody is given them. Returns
 -- the others; all NULL where none is left.
--- Callers: claim, after claim_take. May call: worker. Lock: the caller holds the lane; those of settle, as
--- for any job that ends waiting.
+-- Callers: claim, after claim_take. May call: worker. Plan: pinned. Lock: the caller holds the lane; those of
+-- settle, as for any job that ends waiting.
 CREATE OR REPLACE FUNCTION windlass.claim_expired(
     p_lane int, p_claim bigint,
     INOUT seqs bigint[], INOUT ids bigint[], INOUT tasks text[], INOUT payloads text[], INOUT options text[],
     INOUT attempts smallint[], INOUT deaths smallint[], INOUT enqueued float8[], INOUT offered float8[])
-LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     v_now    float8 := date_part('epoch', windlass.now());
     v_places int[];
@@ -106,13 +107,13 @@ END $$;
 
 -- One bounded step: ends jobs that have waited too long, wherever they wait. Returns how many it looked at,
 -- most of which have mostly begun in time.
--- Callers: the store's promote. May call: worker. Lock: rows of expiry, without waiting; ACCESS SHARE on
--- claim, as in finish; the lanes of those jobs, without waiting [S2]; then those of end_aside.
+-- Callers: the store's promote. May call: worker. Plan: pinned, ordered. Lock: rows of expiry, without
+-- waiting; ACCESS SHARE on claim, as in finish; the lanes of those jobs, without waiting [S2]; then those of
+-- end_aside.
 -- A job whose lane or row is locked is looked at again after five seconds, one that has been claimed after
 -- five minutes: it may come back without having begun. The others need no more looks.
 CREATE OR REPLACE FUNCTION windlass.end_expired(p_limit int) RETURNS int
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s'
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET lock_timeout = '1s' AS $$
 DECLARE
     v_now   timestamptz := windlass.now();
     v_jobs  bigint[];

@@ -5,12 +5,12 @@
 
 -- Adds jobs to a group: its end comes after them, too. Refuses where the group is not open.
 -- Callers: the store, after it has enqueued them in the same transaction. May call: worker, producer.
+-- Plan: pinned.
 -- Lock: the row of the group's end FOR KEY SHARE until the transaction ends, which close_group waits for, and
 -- which whoever serves edges passes over; then, where jobs are added that wait for others, advisory, (oid of
 -- the group_job table, 0), until the transaction ends; ACCESS SHARE on claim, as in check_after.
 CREATE OR REPLACE FUNCTION windlass.add_to_group(p_group bigint, p_jobs bigint[]) RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     v_on     bigint[];
     v_states text[];
@@ -55,9 +55,9 @@ END $$;
 -- come after one that is not; only the end of a group gets edges later, to jobs that may come after it. So
 -- jobs are looked at as they are added to a group, and only those that wait for others. Edges of a job that
 -- waits no more say nothing: they are dropped later.
--- Callers: add_to_group, group_circles. May call: worker, reader. Lock: none.
+-- Callers: add_to_group, group_circles. May call: worker, reader. Plan: pinned. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.leads_to(p_jobs bigint[], p_on bigint) RETURNS boolean
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     v_from   bigint[] := p_jobs;             -- the last that were found that the jobs come after
     v_to     bigint[] := ARRAY[p_on];        -- and that come after the other one
@@ -88,10 +88,11 @@ BEGIN
 END $$;
 
 -- Lets groups that have seen a job fail, and wait still, wait for it again: it is being brought back.
--- Callers: retry, reopen_parent. May call: worker. Lock: the rows of the groups' ends FOR KEY SHARE until the
--- transaction ends, as in add_to_group; whoever serves an edge to one of them just now is waited for.
+-- Callers: retry, reopen_parent. May call: worker. Plan: pinned. Lock: the rows of the groups' ends FOR KEY
+-- SHARE until the transaction ends, as in add_to_group; whoever serves an edge to one of them just now is
+-- waited for.
 CREATE OR REPLACE FUNCTION windlass.rejoin_groups(p_job bigint) RETURNS void
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     v_groups bigint[];
 BEGIN
@@ -109,11 +110,10 @@ BEGIN
 END $$;
 
 -- Lets a group take no more jobs, and its end go on where none of them is left. False: it was not open.
--- Callers: the store. May call: worker, producer. Lock: the row of the group's end, until the transaction
--- ends; transactions that add to it are waited for.
+-- Callers: the store. May call: worker, producer. Plan: pinned. Lock: the row of the group's end, until the
+-- transaction ends; transactions that add to it are waited for.
 CREATE OR REPLACE FUNCTION windlass.close_group(p_group bigint) RETURNS boolean
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     PERFORM windlass.require_read_committed();
     PERFORM FROM windlass.deferred d WHERE d.id = p_group AND NOT isfinite(d.run_at) FOR UPDATE;
@@ -137,11 +137,10 @@ END $$;
 
 -- One bounded step: removes the lists of groups whose end the store no longer knows, at most p_limit rows.
 -- Looks at up to p_limit groups, and goes on there the next time. Returns how many rows.
--- Callers: expire, which holds ACCESS SHARE on claim, as for expire_steps. May call: worker. Lock: the row
--- that says how far it has come, without waiting.
+-- Callers: expire, which holds ACCESS SHARE on claim, as for expire_steps. May call: worker. Plan: pinned,
+-- ordered. Lock: the row that says how far it has come, without waiting.
 CREATE OR REPLACE FUNCTION windlass.expire_groups(p_limit int) RETURNS int
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
-SET jit = off AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     v_from  bigint;
     v_group bigint;
@@ -176,10 +175,10 @@ BEGIN
 END $$;
 
 -- Groups that wait for a job which comes after them, each with that job; p_limit at most.
--- Callers: the store's diagnosis. May call: worker, reader. Lock: none. One group after the other, by index:
--- a join might begin with all edges there are [rule 8].
+-- Callers: the store's diagnosis. May call: worker, reader. Plan: pinned. Lock: none. One group after the
+-- other, by index: a join might begin with all edges there are [rule 8].
 CREATE OR REPLACE FUNCTION windlass.group_circles(p_limit int) RETURNS TABLE (group_end bigint, job bigint)
-LANGUAGE plpgsql STABLE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql STABLE AS $$
 BEGIN
     SELECT min(x.group_end) INTO group_end FROM windlass.group_job x;
     WHILE group_end IS NOT NULL AND p_limit > 0 LOOP

@@ -13,11 +13,11 @@
 -- Sends a signal to a job, from psql, a trigger or any language, in the caller's own transaction:
 -- 'delivered' to a job that waits for it, or 'kept' for a wait to come. Refused with WL021 where the job has
 -- ended. idempotency_key: the same one again, to the same job, sends nothing: 'repeated' [E7].
--- Callers: users. May call: worker, producer. Lock: that of send_signal.
+-- Callers: users. May call: worker, producer. Plan: free. Lock: that of send_signal.
 --   SELECT windlass.signal(42, 'approved', '{"ok": true}');
 CREATE OR REPLACE FUNCTION windlass.signal(
     job bigint, name text, value json DEFAULT 'null', idempotency_key text DEFAULT NULL) RETURNS text
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     IF NOT coalesce(length(idempotency_key) BETWEEN 1 AND 255, true) THEN
         RAISE EXCEPTION 'the idempotency key of a signal has % characters', length(idempotency_key)
@@ -30,15 +30,13 @@ END $$;
 -- own, so that the job may be woken right here. p_once: a token that sends one signal, and the seconds for
 -- which that is remembered. Without these it is an idempotency key, kept as long as those of jobs: another
 -- one sends nothing and is told 'repeated', also where the job has ended since [E7].
--- Callers: signal, send_signals, the store and every producer adapter. May call: worker, producer. Lock: with
--- p_own those of wake_waiting; with p_once the row of the token. ACCESS SHARE on claim only where the job is
--- not found at the first look: a rotation may be moving it. The signal is in the caller's transaction,
--- however long that stays open: nobody waits for it, not even the job's own timeout.
+-- Callers: signal, send_signals, the store and every producer adapter. May call: worker, producer. Plan:
+-- generic, pinned. Lock: with p_own those of wake_waiting; with p_once the row of the token. ACCESS SHARE on
+-- claim only where the job is not found at the first look: a rotation may be moving it. The signal is in the
+-- caller's transaction, however long that stays open: nobody waits for it, not even the job's own timeout.
 CREATE OR REPLACE FUNCTION windlass.send_signal(
     p_job bigint, p_name text, p_value text, p_own boolean, p_once text, p_for float8) RETURNS text
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
-AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     c_kept  CONSTANT int := 1000;  -- signals of one job
     v_state text;
@@ -100,11 +98,12 @@ END $$;
 
 -- Sends signals of many callers in one transaction of the store's own: what became of each, in order, as in
 -- send_signal. Where one is refused, none is sent.
--- Callers: the store. May call: worker, producer. Lock: those of answer_waiting; those of send_signal.
+-- Callers: the store. May call: worker, producer. Plan: free. Lock: those of answer_waiting; those of
+-- send_signal.
 -- Nearly all signals are for a job that waits for just this: these are taken together.
 CREATE OR REPLACE FUNCTION windlass.send_signals(p_jobs bigint[], p_names text[], p_values text[])
 RETURNS text[]
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     v_found text[];
     v_taken int[] := '{}';
@@ -124,12 +123,11 @@ END $$;
 
 -- Answers jobs that wait for just these signals, where none of the name was sent before, and offers them: the
 -- places of the signals that are taken. Of several to one job only the first may be.
--- Callers: send_signals. May call: worker. Lock: the jobs' rows, without waiting; those of end_waits; those
--- of go_on.
+-- Callers: send_signals. May call: worker. Plan: generic, pinned. Lock: the jobs' rows, without waiting;
+-- those of end_waits; those of go_on.
 CREATE OR REPLACE FUNCTION windlass.answer_waiting(p_jobs bigint[], p_names text[], p_values text[])
 RETURNS int[]
-LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
-SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     m       record;
     v_taken int[];
@@ -162,8 +160,8 @@ END $$;
 
 -- Ends waits of jobs with the values of signals: each is a step from then on. Returns the places of those
 -- that were; the others have a step already, written by a call of the last run.
--- Callers: answer_waiting, wake_waiting. May call: worker. Lock: the waits, then the steps. The caller holds
--- the rows of the jobs, and of the signals.
+-- Callers: answer_waiting, wake_waiting. May call: worker. Plan: the caller's. Lock: the waits, then the
+-- steps. The caller holds the rows of the jobs, and of the signals.
 CREATE OR REPLACE FUNCTION windlass.end_waits(
     p_jobs bigint[], p_attempts smallint[], p_names text[], p_waits tid[], p_values text[]) RETURNS int[]
 LANGUAGE plpgsql AS $$
@@ -183,8 +181,8 @@ BEGIN
 END $$;
 
 -- Offers jobs that waited for a signal.
--- Callers: answer_waiting, wake_waiting, whose settings are those of this function. May call: worker. Lock:
--- their rows, held by the caller; those of offer.
+-- Callers: answer_waiting, wake_waiting, whose settings are those of this function. May call: worker. Plan:
+-- the caller's. Lock: their rows, held by the caller; those of offer.
 CREATE OR REPLACE FUNCTION windlass.go_on(p_jobs bigint[]) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -212,11 +210,11 @@ END $$;
 
 -- Wakes those of some jobs that wait for a signal which is there, and ends the waits with the oldest signal
 -- of each name. woken: which these are. held: those that somebody else holds.
--- Callers: send_signal, deliver_signals. May call: worker. Lock: their rows and the signals, without waiting;
--- those of end_waits; those of go_on. Where somebody holds a signal, its job is woken nevertheless, and asks.
+-- Callers: send_signal, deliver_signals. May call: worker. Plan: generic, pinned. Lock: their rows and the
+-- signals, without waiting; those of end_waits; those of go_on. Where somebody holds a signal, its job is
+-- woken nevertheless, and asks.
 CREATE OR REPLACE FUNCTION windlass.wake_waiting(p_jobs bigint[], OUT woken bigint[], OUT held bigint[])
-LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
-SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     m       record;
     v_taken int[];
@@ -259,11 +257,10 @@ END $$;
 -- many notes it looked at; 0 where somebody holds all of their jobs. Such a note goes to the back: his
 -- transaction may be rolled back. Notes are read from the oldest that was there the last time: under an open
 -- snapshot those that are gone would be walked over again [rule 14].
--- Callers: the store's promote. May call: worker. Lock: the notes, without waiting; those of wake_waiting;
--- the row that says from where on to read, without waiting, now and then.
+-- Callers: the store's promote. May call: worker. Plan: pinned, ordered. Lock: the notes, without waiting;
+-- those of wake_waiting; the row that says from where on to read, without waiting, now and then.
 CREATE OR REPLACE FUNCTION windlass.deliver_signals(p_limit int) RETURNS int
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     c_many  CONSTANT int := 100;  -- notes, or transactions, after which the next look begins further on
     v_noted xid8 := (SELECT k.noted FROM windlass.signal_look k);
@@ -299,9 +296,9 @@ END $$;
 -- ==== Forgetting ====
 
 -- Removes what jobs that are gone wait for, and the signals that they have not taken.
--- Callers: drop_steps, expire_signals. May call: worker. Lock: the rows.
+-- Callers: drop_steps, expire_signals. May call: worker. Plan: pinned. Lock: the rows.
 CREATE OR REPLACE FUNCTION windlass.drop_signals(p_jobs bigint[]) RETURNS void
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql AS $$
 BEGIN
     DELETE FROM windlass.wait w WHERE w.job = ANY (p_jobs);
     DELETE FROM windlass.signal g WHERE g.job = ANY (p_jobs);
@@ -310,10 +307,10 @@ END $$;
 -- One bounded step: removes the waits and signals of jobs that the store no longer knows. Looks at up to
 -- p_limit jobs that have some, and goes on there the next time. Returns of how many jobs it removed some.
 -- Callers: expire, which holds ACCESS SHARE on claim, so that its snapshot is younger than any rotation that
--- moved a job. May call: worker. Lock: the row that says how far it has come, without waiting.
+-- moved a job. May call: worker. Plan: pinned, ordered. Lock: the row that says how far it has come, without
+-- waiting.
 CREATE OR REPLACE FUNCTION windlass.expire_signals(p_limit int) RETURNS int
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
-SET jit = off AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     v_from bigint;
     v_job  bigint;
@@ -344,7 +341,7 @@ END $$;
 -- ==== Showing ====
 
 -- Since when and until when somebody waits, in words. reason in windlass.store.signal_rules says the same.
--- Callers: deferred_reason. May call: worker, reader. Lock: none.
+-- Callers: deferred_reason. May call: worker, reader. Plan: the caller's. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.waits_since(p_at timestamptz, p_until timestamptz) RETURNS text
 LANGUAGE sql STABLE AS $$
     SELECT ' since ' || to_char(p_at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS') || ' UTC'

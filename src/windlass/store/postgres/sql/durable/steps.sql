@@ -4,12 +4,12 @@
 
 -- When a step is written of which a call that began at p_at carries so many before it: a microsecond apart,
 -- which is less than it takes to write one. So steps of one job have an order, and those of one call differ.
--- Callers: save_steps, end_waits. May call: worker. Lock: none.
+-- Callers: save_steps, end_waits. May call: worker. Plan: the caller's. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.step_at(p_at timestamptz, p_place bigint) RETURNS timestamptz
 LANGUAGE sql STABLE AS $$ SELECT p_at + p_place * interval '1 microsecond' $$;
 
 -- The place in its call of a step that was written then.
--- Callers: save_steps, end_waits. May call: worker. Lock: none.
+-- Callers: save_steps, end_waits. May call: worker. Plan: the caller's. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.step_place(p_at timestamptz, p_written timestamptz) RETURNS int
 LANGUAGE sql STABLE AS $$ SELECT (date_part('microseconds', p_written - p_at))::int $$;
 
@@ -17,15 +17,14 @@ LANGUAGE sql STABLE AS $$ SELECT (date_part('microseconds', p_written - p_at))::
 -- its job is of, p_sleeps that it is a sleep, which lasts so many seconds from now on. added: the places,
 -- from 1, of those that were written. refused: of those whose claim is not the worker's, or whose job has
 -- ended; the others were there already, and stand. at: when they were written. Callers: the store, also
--- inside a handler's own transaction. May call: worker. Lock: the life row FOR KEY SHARE, see worker_fence; a
--- second writer of the same step waits for the first, and both are of one worker. That a claim holds a job is
--- looked up once for each claim.
+-- inside a handler's own transaction. May call: worker. Plan: pinned, ordered. Lock: the life row FOR KEY
+-- SHARE, see worker_fence; a second writer of the same step waits for the first, and both are of one worker.
+-- That a claim holds a job is looked up once for each claim.
 CREATE OR REPLACE FUNCTION windlass.save_steps(
     p_worker bigint, p_lanes int[], p_claims bigint[], p_of int[], p_seqs bigint[], p_jobs bigint[],
     p_names text[], p_codes text[], p_attempts int[], p_results text[], p_sleeps float8[],
     OUT added int[], OUT refused int[], OUT at timestamptz)
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     v_left int8multirange[] := '{}';
     v_one  int8multirange;
@@ -58,13 +57,11 @@ END $$;
 -- The steps of jobs that were claimed just now, in order, as JSON: [[job, name, result, code, attempt,
 -- seconds that are left of a sleep, written at], ...]. NULL: these are too many, and each handler reads its
 -- own.
--- Callers: claim, for jobs that were offered again or have an id of their own. May call: worker. Lock: none:
--- nobody writes a step of a job that is claimed but its worker.
+-- Callers: claim, for jobs that were offered again or have an id of their own. May call: worker. Plan:
+-- generic, pinned. Lock: none: nobody writes a step of a job that is claimed but its worker.
 -- So a handler that goes on behind a step or a signal needs no call of its own for them.
 CREATE OR REPLACE FUNCTION windlass.steps_of(p_jobs bigint[]) RETURNS text
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
-AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     c_most CONSTANT int := 262144;  -- bytes of results, as they are stored
     v_now  timestamptz := windlass.now();
@@ -84,10 +81,10 @@ END $$;
 -- ==== Forgetting ====
 
 -- Removes the steps of jobs that are gone, and what they wait for; returns how many steps.
--- Callers: delete, delete_dead, delete_ended, end_in_lane, end_aside, expire_steps. May call: worker. Lock:
--- the rows, which nobody else changes.
+-- Callers: delete, delete_dead, delete_ended, end_in_lane, end_aside, expire_steps. May call: worker. Plan:
+-- pinned. Lock: the rows, which nobody else changes.
 CREATE OR REPLACE FUNCTION windlass.drop_steps(p_jobs bigint[]) RETURNS int
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     v_gone int;
 BEGIN
@@ -102,10 +99,10 @@ END $$;
 -- time. A step that is younger than the retention is passed over: its job is there, or was deleted with its
 -- steps. Of the others those that sleep are known at once, and the rest are looked up. A part that is to run
 -- again has its last job's. Returns how many steps it removed. Callers: expire, which holds ACCESS SHARE on
--- claim, so that its snapshot is younger than any rotation that moved a job. May call: worker. Lock: the row
--- that says how far it has come, without waiting.
+-- claim, so that its snapshot is younger than any rotation that moved a job. May call: worker. Plan: pinned.
+-- Lock: the row that says how far it has come, without waiting.
 CREATE OR REPLACE FUNCTION windlass.expire_steps(p_pages int) RETURNS int
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     c_pages CONSTANT int := greatest(p_pages / 10, 1);
     v_from  bigint;

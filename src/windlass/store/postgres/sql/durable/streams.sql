@@ -6,14 +6,13 @@
 -- an element for each job. p_afters: the position of the last event that the same run wrote, NULL for none:
 -- by that, what was sent before is known. p_keep: how many events of a stream are kept. Returns the position
 -- of each one's last event; NULL: its claim is not the worker's, or it has ended. Callers: the store. May
--- call: worker. Lock: the life row FOR SHARE, see worker_fence: what ends an attempt in order to offer its
--- job again waits for it, so that the next claim's run finds all that this one wrote.
+-- call: worker. Plan: pinned, ordered. Lock: the life row FOR SHARE, see worker_fence: what ends an attempt
+-- in order to offer its job again waits for it, so that the next claim's run finds all that this one wrote.
 CREATE OR REPLACE FUNCTION windlass.emit(
     p_worker bigint, p_jobs bigint[], p_lanes int[], p_claims bigint[], p_seqs bigint[], p_attempts int[],
     p_afters bigint[], p_ns int[], p_events text[], p_keep int)
 RETURNS bigint[]
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     v_now   timestamptz := windlass.now();
     v_found bigint[] := '{}';
@@ -66,10 +65,9 @@ END $$;
 -- ==== Reading ====
 
 -- Notes for a minute that somebody reads the stream of a job, so that emit notifies.
--- Callers: the store's wait_stream, on each turn. May call: worker. Lock: its row.
+-- Callers: the store's wait_stream, on each turn. May call: worker. Plan: indexed. Lock: its row.
 CREATE OR REPLACE FUNCTION windlass.watch_stream(p_job bigint) RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     v_now timestamptz := windlass.now();
 BEGIN
@@ -82,12 +80,12 @@ END $$;
 
 -- What a job emitted after a position, in order, or its state: in a row of its own, without a position, where
 -- there is nothing, and with p_state in any case. No such row then: there is no such job.
--- Callers: the store's wait_stream. May call: worker, reader. Lock: none. STABLE, so that both are of one
--- moment: the state of a job that has ended comes with nothing or behind all that it emitted.
+-- Callers: the store's wait_stream. May call: worker, reader. Plan: pinned, ordered. Lock: none. STABLE, so
+-- that both are of one moment: the state of a job that has ended comes with nothing or behind all that it
+-- emitted.
 CREATE OR REPLACE FUNCTION windlass.read_stream(p_job bigint, p_after bigint, p_limit int, p_state boolean)
 RETURNS TABLE (state text, "position" bigint, n int, run int, attempt smallint, at timestamptz, events json)
-LANGUAGE plpgsql STABLE SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
-SET jit = off AS $$
+LANGUAGE plpgsql STABLE AS $$
 BEGIN
     RETURN QUERY
     SELECT NULL::text, s.position, s.n, s.run, s.attempt, s.at, s.events FROM windlass.stream s
@@ -103,11 +101,10 @@ END $$;
 
 -- One bounded step: removes the streams of jobs that the store no longer knows, at most p_limit rows, and
 -- who no longer reads. Looks at up to p_limit jobs, and goes on there the next time. Returns how many rows.
--- Callers: expire, as for expire_steps. May call: worker. Lock: the row that says how far it has come,
--- without waiting.
+-- Callers: expire, as for expire_steps. May call: worker. Plan: pinned, ordered. Lock: the row that says how
+-- far it has come, without waiting.
 CREATE OR REPLACE FUNCTION windlass.expire_streams(p_limit int) RETURNS int
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
-SET jit = off AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     v_from bigint;
     v_job  bigint;

@@ -8,16 +8,15 @@
 -- the seconds that are left, NULL for ever. The first two are a step from then on, and stand. NULL: the claim
 -- is not the worker's, or the job has ended. p_names: the steps', p_timeouts: seconds from the first time it
 -- is asked.
--- Callers: the store. May call: worker. Lock: the life row FOR KEY SHARE, see worker_fence; the waits in
--- their order; those of decide_wait. That a claim holds a job is looked up once for each claim.
+-- Callers: the store. May call: worker. Plan: generic, pinned. Lock: the life row FOR KEY SHARE, see
+-- worker_fence; the waits in their order; those of decide_wait. That a claim holds a job is looked up once
+-- for each claim.
 -- Nearly all of them begin to wait: these are written together.
 CREATE OR REPLACE FUNCTION windlass.wait_for_signals(
     p_worker bigint, p_lanes int[], p_claims bigint[], p_of int[], p_seqs bigint[], p_jobs bigint[],
     p_attempts int[], p_names text[], p_signals text[], p_timeouts float8[], p_shapes text[],
     OUT states text[], OUT "values" text[], OUT remaining float8[], OUT at timestamptz[])
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
-SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     v_left int8multirange[] := '{}';
     v_one  int8multirange;
@@ -91,14 +90,13 @@ BEGIN
 END $$;
 
 -- One wait, which may be over: as above.
--- Callers: wait_for_signals, which has proven whose the job is. May call: worker. Lock: the signal that it
--- takes, the wait, the step, in this order. Where the same was asked before, without an answer, and is still
--- being written, this waits for it and answers the same.
+-- Callers: wait_for_signals, which has proven whose the job is. May call: worker. Plan: generic, pinned.
+-- Lock: the signal that it takes, the wait, the step, in this order. Where the same was asked before, without
+-- an answer, and is still being written, this waits for it and answers the same.
 CREATE OR REPLACE FUNCTION windlass.decide_wait(
     p_job bigint, p_claim bigint, p_attempt int, p_name text, p_signal text, p_timeout float8, p_shape text,
     OUT state text, OUT value text, OUT remaining float8, OUT at timestamptz)
-LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
-SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     d       record;
@@ -148,7 +146,7 @@ BEGIN
 END $$;
 
 -- What a wait has become, by its step; NULL: nothing yet.
--- Callers: decide_wait. May call: worker. Lock: none.
+-- Callers: decide_wait. May call: worker. Plan: the caller's. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.decided_wait(
     p_job bigint, p_name text, OUT state text, OUT value text, OUT at timestamptz)
 LANGUAGE plpgsql AS $$
@@ -161,8 +159,8 @@ END $$;
 
 -- Whether a job that is put off waits for signals, by what was asked under this claim, and for how long:
 -- never beyond its first timeout, and not at all where a signal is there.
--- Callers: finish_others, put_off, within the settings of finish. May call: worker. Lock: none. Whoever
--- suspends a job leaves a note for it.
+-- Callers: finish_others, put_off, within the settings of finish. May call: worker. Plan: the caller's. Lock:
+-- none. Whoever suspends a job leaves a note for it.
 CREATE OR REPLACE FUNCTION windlass.suspension(
     p_job bigint, p_claim bigint, p_delay float8, OUT waits boolean, OUT delay float8)
 LANGUAGE plpgsql AS $$

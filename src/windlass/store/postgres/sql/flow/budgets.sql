@@ -4,9 +4,9 @@
 -- ==== Settings ====
 
 -- Adds a budget that code declares; a rate is required. One that exists is left as it is [F1].
--- Callers: users, the store. May call: worker. Lock: that of budget_lock, where it is new.
+-- Callers: users, the store. May call: worker. Plan: free. Lock: that of budget_lock, where it is new.
 CREATE OR REPLACE FUNCTION windlass.declare_budget(p_name text, p_settings jsonb) RETURNS boolean
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     IF EXISTS (SELECT FROM windlass.budget x WHERE x.name = p_name) THEN
         RETURN false;
@@ -16,10 +16,10 @@ BEGIN
 END $$;
 
 -- Changes some settings of a budget while it is in use, or creates it; a new one needs a rate [F1].
--- Callers: users, the store. May call: worker. Lock: those of budget_change. An unknown or invalid setting is
--- refused, and nothing is changed.
+-- Callers: users, the store. May call: worker. Plan: free. Lock: those of budget_change. An unknown or
+-- invalid setting is refused, and nothing is changed.
 CREATE OR REPLACE FUNCTION windlass.set_budget(p_name text, p_changes jsonb) RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     PERFORM windlass.check_settings('budget', p_name, p_changes), windlass.budget_lock(p_name);
     IF EXISTS (SELECT FROM windlass.budget x WHERE x.name = p_name) THEN
@@ -30,8 +30,8 @@ BEGIN
 END $$;
 
 -- Adds a budget, full, unless there is one of this name; true if it did [F1].
--- Callers: declare_budget, set_budget, set_rate. May call: worker. Lock: that of budget_lock. The row of its
--- bucket for all is made with it, and stays.
+-- Callers: declare_budget, set_budget, set_rate. May call: worker. Plan: the caller's. Lock: that of
+-- budget_lock. The row of its bucket for all is made with it, and stays.
 CREATE OR REPLACE FUNCTION windlass.budget_add(p_name text, p_settings jsonb) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -55,7 +55,7 @@ END $$;
 
 -- Changes a budget's settings: tokens accrued so far were accrued at the old rate, and a new rate or burst
 -- forgives a debt [F1].
--- Callers: set_budget, set_rate. May call: worker.
+-- Callers: set_budget, set_rate. May call: worker. Plan: the caller's.
 -- Lock: that of budget_lock, held by the caller; then the rows of its buckets by key, then its own: whoever
 -- holds a bucket's row sees either all of the old or all of the new. The same as Bucket.changed in
 -- windlass.core.
@@ -94,7 +94,7 @@ BEGIN
 END $$;
 
 -- Writes the named settings of a budget; the caller has checked them.
--- Callers: budget_add, budget_change. May call: worker. Lock: the budget's row.
+-- Callers: budget_add, budget_change. May call: worker. Plan: the caller's. Lock: the budget's row.
 CREATE OR REPLACE FUNCTION windlass.budget_write(p_name text, p_changes jsonb) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -114,7 +114,7 @@ BEGIN
 END $$;
 
 -- Makes those who change a budget wait for each other.
--- Callers: budget_add, set_budget, set_rate, drop_budget. May call: worker.
+-- Callers: budget_add, set_budget, set_rate, drop_budget. May call: worker. Plan: the caller's.
 -- Lock: advisory, (oid of the budget table, hash of the name), until the transaction ends; before the rows of
 -- its buckets and then its own, in the order in which a taker locks them.
 CREATE OR REPLACE FUNCTION windlass.budget_lock(p_budget text) RETURNS void
@@ -124,10 +124,10 @@ LANGUAGE sql AS $$
 $$;
 
 -- Removes a budget and its buckets; false where there is none [F1].
--- Callers: users, the store. May call: worker. Lock: that of budget_lock, then the rows, those of buckets
--- first.
+-- Callers: users, the store. May call: worker. Plan: free. Lock: that of budget_lock, then the rows, those of
+-- buckets first.
 CREATE OR REPLACE FUNCTION windlass.drop_budget(p_name text) RETURNS boolean
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     IF position(':' IN p_name) > 0 THEN
         RETURN false;  -- that of a queue's governor
@@ -142,12 +142,13 @@ END $$;
 -- ==== Breakers ====
 
 -- Reports to the breaker of a budget how runs went that used it, and returns its state then [F7].
--- Callers: users, the store. May call: worker. Lock: the budget's row, where something changes: successes of
--- a closed breaker without failures cost one read. The same as Breaker.after_calls in windlass.core.
+-- Callers: users, the store. May call: worker. Plan: free. Lock: the budget's row, where something changes:
+-- successes of a closed breaker without failures cost one read. The same as Breaker.after_calls in
+-- windlass.core.
 CREATE OR REPLACE FUNCTION windlass.report_calls(
     p_budget text, p_succeeded bigint, p_failed bigint, p_now float8 DEFAULT NULL)
 RETURNS text
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     b          windlass.budget;
     v_now      float8;
@@ -183,7 +184,7 @@ END $$;
 -- The state of a budget's breaker at a moment: closed, open or half-open [F7]. The same as Breaker.state in
 -- windlass.core.
 -- Callers: bucket_ahead, bucket_take, bucket_tokens, claim_tokens_at_once, gate_wait, lease_tokens,
--- report_calls, the store's readings. May call: worker, reader. Lock: none.
+-- report_calls, the store's readings. May call: worker, reader. Plan: the caller's. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.breaker_state(b windlass.budget, p_now float8) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE WHEN b.openings = 0 OR b.breaker = 0 THEN 'closed'
@@ -194,7 +195,7 @@ $$;
 -- ends later than any pause can was written before the clock was set back, and is over. The same as
 -- Breaker.left in windlass.core.
 -- Callers: breaker_state, bucket_take, bucket_tokens, bucket_wait, lease_tokens, the store's readings. May
--- call: worker, reader. Lock: none.
+-- call: worker, reader. Plan: the caller's. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.breaker_left(b windlass.budget, p_now float8) RETURNS float8
 LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE WHEN b.openings > 0 AND b.breaker > 0 AND b.until > p_now
@@ -204,7 +205,8 @@ $$;
 
 -- For how many seconds a breaker stays open, or waits for its probe: doubled each time, up to 16 times the
 -- pause [F7]. The same as in Breaker in windlass.core.
--- Callers: breaker_left, bucket_take, lease_tokens, report_calls. May call: worker, reader. Lock: none.
+-- Callers: breaker_left, bucket_take, lease_tokens, report_calls. May call: worker, reader.
+-- Plan: the caller's. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.breaker_length(p_pause float8, p_openings int) RETURNS float8
 LANGUAGE sql IMMUTABLE AS $$
     SELECT p_pause * (1 << least(greatest(p_openings - 1, 0), 4))
@@ -214,12 +216,11 @@ $$;
 
 -- Adds up how runs went, by queue, for the governor's next decision [F2]. Queues without a governor are
 -- ignored. p_runs: {queue: {"succeeded": ..., "failed": ..., "throttled": ..., "times": {bucket: runs}}}.
--- Callers: the store. May call: worker. Lock: the governor's rows of those queues, in the order of their
--- names, waited for 1 s at most: only an operator's open set_queue holds one for longer, and no worker waits
--- for that [S2].
+-- Callers: the store. May call: worker. Plan: free. Lock: the governor's rows of those queues, in the order
+-- of their names, waited for 1 s at most: only an operator's open set_queue holds one for longer, and no
+-- worker waits for that [S2].
 CREATE OR REPLACE FUNCTION windlass.count_runs(p_runs jsonb) RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s'
-SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET lock_timeout = '1s' AS $$
 DECLARE
     r record;
 BEGIN
@@ -244,12 +245,12 @@ END $$;
 
 -- The queues that have a governor, each with its governor's stored state and with what was reported since the
 -- last call; the reports are cleared [F2] [K3].
--- Callers: the store. May call: worker. Lock: the leader row FOR SHARE, then the governor's rows, without
--- waiting.
+-- Callers: the store. May call: worker. Plan: free. Lock: the leader row FOR SHARE, then the governor's rows,
+-- without waiting.
 CREATE OR REPLACE FUNCTION windlass.governed(p_term bigint)
 RETURNS TABLE (queue text, rate_min float8, rate_max float8, succeeded bigint, failed bigint,
                throttled bigint, times jsonb, waiting bigint, state jsonb)
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     q windlass.queue;
 BEGIN
@@ -271,12 +272,11 @@ END $$;
 
 -- Stores what the governor of a queue decided. From then on claims in the whole cluster together stay below
 -- its rate [F2] [K3].
--- Callers: the store. May call: worker. Lock: the leader row FOR SHARE, the queue's row, without waiting, the
--- governor's row, then those of budget_change. Where the governor was switched off meanwhile, or is just
--- being switched off, nothing is stored.
+-- Callers: the store. May call: worker. Plan: free. Lock: the leader row FOR SHARE, the queue's row, without
+-- waiting, the governor's row, then those of budget_change. Where the governor was switched off meanwhile, or
+-- is just being switched off, nothing is stored.
 CREATE OR REPLACE FUNCTION windlass.govern(p_term bigint, p_queue text, p_state jsonb) RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s'
-SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET lock_timeout = '1s' AS $$
 BEGIN
     PERFORM windlass.check_term(p_term);
     PERFORM FROM windlass.queue q WHERE q.name = p_queue AND q.governor FOR NO KEY UPDATE SKIP LOCKED;
@@ -289,7 +289,8 @@ END $$;
 
 -- Sets the rate at which a governed queue gives out jobs, as its budget `queue:<queue>`, with a burst of a
 -- fifth of a second; NULL: no limit [F2].
--- Callers: govern, set_queue, with the queue's row locked. May call: worker. Lock: those of budget_change.
+-- Callers: govern, set_queue, with the queue's row locked. May call: worker. Plan: the caller's.
+-- Lock: those of budget_change.
 CREATE OR REPLACE FUNCTION windlass.set_rate(p_queue text, p_rate float8) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -307,9 +308,9 @@ END $$;
 
 -- After the clock was set back: buckets with a later time continue from now [fault 31], also those that
 -- nobody asks. Up to p_limit; returns how many. Callers: the store's promote, when its own watermark lies in
--- the future. May call: worker. Lock: the rows it changes, without waiting.
+-- the future. May call: worker. Plan: free. Lock: the rows it changes, without waiting.
 CREATE OR REPLACE FUNCTION windlass.clock_back(p_limit int) RETURNS int
-LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+LANGUAGE sql SECURITY DEFINER AS $$
     SELECT count(windlass.bucket_resume(y.budget, y.key)::text)::int
       FROM (SELECT x.budget, x.key FROM windlass.bucket x WHERE x.at > windlass.unix_time() + 1
              LIMIT p_limit FOR UPDATE SKIP LOCKED) AS y

@@ -4,10 +4,10 @@
 
 -- The row of a bucket, or the row a new one would have: full, less any drain. No row: there is no such
 -- budget.
--- Callers: bucket_tokens, bucket_wait, claim_tokens, the store's readings. May call: worker, reader. Lock:
--- none.
+-- Callers: bucket_tokens, bucket_wait, claim_tokens, the store's readings. May call: worker, reader. Plan:
+-- pinned. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.bucket_of(b windlass.budget, p_key text) RETURNS windlass.bucket
-LANGUAGE plpgsql STABLE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql STABLE AS $$
 DECLARE
     k windlass.bucket;
 BEGIN
@@ -22,7 +22,8 @@ END $$;
 -- that it has not applied yet [F1]. If the clock was set back by more than a second, the bucket and its pause
 -- continue from the new time. While blocks of its tokens are out it accrues to its ceiling. The same as
 -- Bucket.refilled and Bucket.drained in windlass.core.
--- Callers: the functions of budgets, the store's readings. May call: worker, reader. Lock: none.
+-- Callers: the functions of budgets, the store's readings. May call: worker, reader.
+-- Plan: the caller's. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.bucket_at(
     b windlass.budget, k windlass.bucket, p_now float8) RETURNS windlass.bucket
 LANGUAGE plpgsql IMMUTABLE AS $$
@@ -67,7 +68,8 @@ END $$;
 
 -- When the period of a budget's cap ends that a time is in [F1]: hours are those of UTC, days and months
 -- begin at midnight in its zone. The same as period_end in windlass.core.flow.caps.
--- Callers: bucket_at, bucket_used_but, budget_write. May call: worker, reader. Lock: none.
+-- Callers: bucket_at, bucket_used_but, budget_write. May call: worker, reader. Plan: the caller's.
+-- Lock: none.
 CREATE OR REPLACE FUNCTION windlass.period_end(b windlass.budget, p_now float8) RETURNS float8
 LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
@@ -80,7 +82,7 @@ END $$;
 
 -- What was taken of a bucket in this period without p_n tokens that were taken p_age seconds ago, which may
 -- have been in another one [F1]. The same as Bucket._used_but in windlass.core.
--- Callers: bucket_given, bucket_settle. May call: worker. Lock: none.
+-- Callers: bucket_given, bucket_settle. May call: worker. Plan: the caller's. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.bucket_used_but(
     b windlass.budget, k windlass.bucket, p_n bigint, p_now float8, p_age float8) RETURNS float8
 LANGUAGE sql IMMUTABLE AS $$
@@ -90,8 +92,8 @@ $$;
 
 -- What a bucket would grant but for a pause: its tokens, or what its cap leaves of them [F1]. The same as
 -- Bucket.left in windlass.core.
--- Callers: bucket_tokens, bucket_take, lease_tokens, claim_tokens_at_once. May call: worker, reader. Lock:
--- none.
+-- Callers: bucket_tokens, bucket_take, lease_tokens, claim_tokens_at_once. May call: worker, reader. Plan:
+-- the caller's. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.bucket_left(b windlass.budget, k windlass.bucket) RETURNS float8
 LANGUAGE sql IMMUTABLE AS $$
     SELECT least(k.tokens, b.cap - k.used)
@@ -99,7 +101,7 @@ $$;
 
 -- Seconds that a block of tokens may be handed out for: 50 ms, or less where half of the burst has accrued by
 -- then [F1]. The same as Bucket.held_for in windlass.core.
--- Callers: bucket_ceiling, lease_tokens. May call: worker, reader. Lock: none.
+-- Callers: bucket_ceiling, lease_tokens. May call: worker, reader. Plan: the caller's. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.block_seconds(b windlass.budget) RETURNS float8
 LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE WHEN 2 * b.rate * 0.05 <= b.burst THEN 0.05 ELSE b.burst / (2 * b.rate) END
@@ -107,7 +109,8 @@ $$;
 
 -- The most that a bucket holds while blocks of its tokens are out [F1]. The same as Bucket.ceiling in
 -- windlass.core.
--- Callers: bucket_at, bucket_given, bucket_settle, lease_tokens. May call: worker, reader. Lock: none.
+-- Callers: bucket_at, bucket_given, bucket_settle, lease_tokens. May call: worker, reader.
+-- Plan: the caller's. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.bucket_ceiling(b windlass.budget) RETURNS float8
 LANGUAGE sql IMMUTABLE AS $$
     SELECT b.burst - b.rate * windlass.block_seconds(b)
@@ -116,7 +119,7 @@ $$;
 -- How many seconds ahead a claim may book tokens: 0.1, less where the clock went back a little; none while
 -- the bucket is paused, its breaker is not closed, blocks are out, or somebody went without by hand [F1]. The
 -- same as in Bucket.soon in windlass.core.
--- Callers: bucket_tokens, bucket_take, bucket_wait. May call: worker. Lock: none.
+-- Callers: bucket_tokens, bucket_take, bucket_wait. May call: worker. Plan: the caller's. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.bucket_ahead(
     b windlass.budget, k windlass.bucket, p_now float8) RETURNS float8
 LANGUAGE sql IMMUTABLE AS $$
@@ -128,7 +131,7 @@ $$;
 -- How many whole tokens a bucket would grant now, to takers of p_each: 0 where the budget is unknown or
 -- drained, or its breaker is open; where that is half-open, p_each at most, for the probe [F1] [F7]. p_ahead:
 -- with those that a claim may book.
--- Callers: claim_tokens, claim_tokens_quickly, claim_room, admit_gate. May call: worker.
+-- Callers: claim_tokens, claim_tokens_quickly, claim_room, admit_gate. May call: worker. Plan: the caller's.
 -- Lock: none.
 CREATE OR REPLACE FUNCTION windlass.bucket_tokens(
     p_budget text, p_key text, p_each int DEFAULT 1, p_now float8 DEFAULT NULL, p_ahead boolean DEFAULT false)
@@ -156,7 +159,7 @@ END $$;
 
 -- Seconds until a bucket may grant p_n tokens; infinite where it never will: an unknown budget, more than its
 -- burst, no rate [F1]. p_promised: until a claim may book them beside so many that are reserved for others.
--- Callers: gate_wait, take_tokens. May call: worker. Lock: none.
+-- Callers: gate_wait, take_tokens. May call: worker. Plan: the caller's. Lock: none.
 -- The same as Bucket.wait in windlass.core, and no sooner than its breaker allows [F7].
 CREATE OR REPLACE FUNCTION windlass.bucket_wait(
     p_budget text, p_key text, p_n int, p_now float8 DEFAULT NULL, p_promised int DEFAULT NULL) RETURNS float8
@@ -195,11 +198,11 @@ END $$;
 
 -- Takes tokens of a budget by hand, all or none [F1]: whether they were granted, and if not, in how many
 -- seconds it makes sense to ask again.
--- Callers: users, the store. May call: worker, producer. Lock: the bucket's row until the transaction ends,
--- so do not call it in a long one.
+-- Callers: users, the store. May call: worker, producer. Plan: free. Lock: the bucket's row until the
+-- transaction ends, so do not call it in a long one.
 CREATE OR REPLACE FUNCTION windlass.take_tokens(
     p_budget text, p_n int DEFAULT 1, p_key text DEFAULT '', OUT granted boolean, OUT wait float8)
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     IF p_n IS NULL OR p_n < 1 OR EXISTS (SELECT FROM windlass.budget b
                                           WHERE b.name = p_budget AND b.burst < p_n) THEN
@@ -227,15 +230,14 @@ END $$;
 -- block that was leased at p_leased_at were given back. Where all are served, a block of p_extra tokens at
 -- most, and of half of what is left, which that process may hand out for block_seconds [F1]. A half-open
 -- breaker lets one through, the probe, and no block [F7]. No rate: there is no such budget.
--- Callers: the store. May call: worker, producer. Lock: the bucket's row until the transaction ends; when
--- half-open also the budget's row, without waiting, as bucket_take. The same as Bucket.lease in
+-- Callers: the store. May call: worker, producer. Plan: pinned. Lock: the bucket's row until the transaction
+-- ends; when half-open also the budget's row, without waiting, as bucket_take. The same as Bucket.lease in
 -- windlass.core.
 CREATE OR REPLACE FUNCTION windlass.lease_tokens(
     p_budget text, p_key text, p_needs int[], p_extra int, p_rest int, p_leased_at float8,
     OUT served boolean[], OUT block int, OUT now float8, OUT rate float8, OUT burst float8,
     OUT tokens float8, OUT at float8, OUT paused_until float8, OUT leased_until float8)
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     b      windlass.budget;
     k      windlass.bucket;
@@ -333,24 +335,23 @@ BEGIN
 END $$;
 
 -- Gives back tokens that were taken p_age seconds ago and not used [F1].
--- Callers: users, the store. May call: worker, producer. Lock: the bucket's row.
+-- Callers: users, the store. May call: worker, producer. Plan: free. Lock: the bucket's row.
 CREATE OR REPLACE FUNCTION windlass.give_tokens(
     p_budget text, p_n int, p_key text DEFAULT '', p_age float8 DEFAULT 0)
 RETURNS void
-LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+LANGUAGE sql SECURITY DEFINER AS $$
     SELECT windlass.bucket_give(p_budget, left(coalesce(p_key, ''), 255), p_n, NULL, p_age)
      WHERE position(':' IN p_budget) = 0 AND p_n > 0
 $$;
 
 -- Empties one bucket of a budget, or with a key of NULL all of them, which then grant nothing for so many
 -- seconds [F1].
--- Callers: users, the store. May call: worker. Lock: the bucket's row; for all, the budget's: each bucket
--- applies the drain when it is next used. The same as Bucket.drained in windlass.core.
+-- Callers: users, the store. May call: worker. Plan: pinned. Lock: the bucket's row; for all, the budget's:
+-- each bucket applies the drain when it is next used. The same as Bucket.drained in windlass.core.
 CREATE OR REPLACE FUNCTION windlass.drain_budget(
     p_budget text, p_pause float8, p_key text DEFAULT NULL, p_now float8 DEFAULT NULL)
 RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     b       windlass.budget;
     k       windlass.bucket;
@@ -394,12 +395,12 @@ END $$;
 
 -- Locks the row of a bucket, and adds it if the key is new.
 -- Callers: bucket_take, bucket_try, bucket_give, bucket_settle, spend_tokens, drain_budget, lease_tokens. May
--- call: worker. Lock: that row until the transaction ends. Who locks several takes them in the order of
--- budget and key, and the row of a budget after those of its buckets. A new row starts full and with an old
--- time, so that earlier drains apply to it as to any other.
+-- call: worker. Plan: pinned. Lock: that row until the transaction ends. Who locks several takes them in the
+-- order of budget and key, and the row of a budget after those of its buckets. A new row starts full and with
+-- an old time, so that earlier drains apply to it as to any other.
 CREATE OR REPLACE FUNCTION windlass.bucket_lock(
     p_budget text, p_key text, p_now float8 DEFAULT NULL) RETURNS windlass.bucket
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     k windlass.bucket;
 BEGIN
@@ -421,9 +422,9 @@ END $$;
 -- Locks the row of a bucket as bucket_lock does, but waits for p_wait ms at most; false: it is still locked,
 -- for example by a transaction that takes tokens by hand.
 -- Callers: claim_count, claim_tokens, claim_tokens_quickly, which hold a lane meanwhile; bucket_is_free. May
--- call: worker. Lock: that row, until the transaction ends.
+-- call: worker. Plan: pinned. Lock: that row, until the transaction ends.
 CREATE OR REPLACE FUNCTION windlass.bucket_try(p_budget text, p_key text, p_wait int) RETURNS boolean
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     v_before text := current_setting('lock_timeout');
     v_at     float8;
@@ -448,9 +449,9 @@ END $$;
 
 -- Whether a claim could take tokens of a bucket now: nobody keeps its row locked for long, nor, while its
 -- breaker is half-open, that of the budget.
--- Callers: admit_gate, sweep_gates. May call: worker. Lock: those rows, let go at once.
+-- Callers: admit_gate, sweep_gates. May call: worker. Plan: pinned. Lock: those rows, let go at once.
 CREATE OR REPLACE FUNCTION windlass.bucket_is_free(p_budget text, p_key text) RETURNS boolean
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     v_free boolean;
 BEGIN
@@ -467,11 +468,11 @@ END $$;
 
 -- Lets a bucket continue from now if the clock was set back since it was written [F1] [fault 31]. A bucket
 -- that refuses is not written otherwise: an empty one would stand still until the clock has caught up.
--- Callers: bucket_lock, bucket_try, claim_room, admit_gate, clock_back. May call: worker. Lock: its row,
--- without waiting, where the clock was set back.
+-- Callers: bucket_lock, bucket_try, claim_room, admit_gate, clock_back. May call: worker. Plan: pinned. Lock:
+-- its row, without waiting, where the clock was set back.
 CREATE OR REPLACE FUNCTION windlass.bucket_resume(
     p_budget text, p_key text, p_now float8 DEFAULT NULL) RETURNS void
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     v_now float8 := windlass.unix_time(p_now);
 BEGIN
@@ -491,16 +492,16 @@ END $$;
 -- Takes p_n tokens of a bucket, all or none; with NOT p_all, as many multiples of p_each as there are, up to
 -- p_n. Returns how many [F1]. p_ahead: also those that a claim may book. A half-open breaker grants once, p_n
 -- or p_each: that is the probe [F7]. An unknown budget grants nothing.
--- Callers: claim_count, claim_tokens, claim_tokens_quickly, take_tokens. May call: worker. Lock: the bucket's
--- row until the transaction ends; when half-open also the budget's row, without waiting, since its holder may
--- be waiting for this bucket; if it is locked, the answer is no. The time is read with the lock held. A claim
--- sorts its buckets by budget and key before it takes. The same as Bucket.take, Breaker.allows and
--- Breaker.granted in windlass.core.
+-- Callers: claim_count, claim_tokens, claim_tokens_quickly, take_tokens. May call: worker. Plan: pinned.
+-- Lock: the bucket's row until the transaction ends; when half-open also the budget's row, without waiting,
+-- since its holder may be waiting for this bucket; if it is locked, the answer is no. The time is read with
+-- the lock held. A claim sorts its buckets by budget and key before it takes. The same as Bucket.take,
+-- Breaker.allows and Breaker.granted in windlass.core.
 CREATE OR REPLACE FUNCTION windlass.bucket_take(
     p_budget text, p_key text, p_n int, p_all boolean, p_each int DEFAULT 1, p_now float8 DEFAULT NULL,
     p_ahead boolean DEFAULT false)
 RETURNS int
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     b     windlass.budget;
     k     windlass.bucket;
@@ -550,10 +551,10 @@ BEGIN
 END $$;
 
 -- Gives back tokens that were taken and not used; a bucket never holds more than its burst [F1].
--- Callers: give_tokens. May call: worker. Lock: the bucket's row until the transaction ends.
+-- Callers: give_tokens. May call: worker. Plan: pinned. Lock: the bucket's row until the transaction ends.
 CREATE OR REPLACE FUNCTION windlass.bucket_give(
     p_budget text, p_key text, p_n int, p_now float8 DEFAULT NULL, p_age float8 DEFAULT 0) RETURNS void
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     b     windlass.budget;
     k     windlass.bucket;
@@ -572,7 +573,7 @@ END $$;
 
 -- A bucket as of p_now, with tokens that were taken p_age seconds before and not used [F1]. The same as
 -- Bucket.give_back in windlass.core.
--- Callers: bucket_give, lease_tokens. May call: worker. Lock: none.
+-- Callers: bucket_give, lease_tokens. May call: worker. Plan: the caller's. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.bucket_given(
     b windlass.budget, k windlass.bucket, p_n int, p_now float8, p_age float8) RETURNS windlass.bucket
 LANGUAGE plpgsql IMMUTABLE AS $$
@@ -591,10 +592,10 @@ END $$;
 
 -- Corrects a bucket by what was really used: p_more than was taken p_age seconds ago by hand, or less, up to
 -- a thousand million [F1].
--- Callers: users, the store. May call: worker, producer. Lock: the bucket's row.
+-- Callers: users, the store. May call: worker, producer. Plan: free. Lock: the bucket's row.
 CREATE OR REPLACE FUNCTION windlass.settle_tokens(
     p_budget text, p_more bigint, p_key text DEFAULT '', p_age float8 DEFAULT 0) RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     IF p_more NOT BETWEEN -1000000000 AND 1000000000 THEN
         RAISE EXCEPTION 'budget % cannot be settled by % tokens', p_budget, p_more USING ERRCODE = 'WL005',
@@ -607,13 +608,12 @@ END $$;
 -- A run says how many tokens of a budget it really used, all in all, fenced by worker and claim [F1] [C5].
 -- p_before: what it took with its claim, or said last. False: the claim is not the worker's, or the job has
 -- ended. What an attempt says again changes nothing.
--- Callers: the store. May call: worker. Lock: the life row FOR KEY SHARE, see worker_fence, then the bucket's
--- row, as a claim does; it makes two that speak for one attempt wait for each other.
+-- Callers: the store. May call: worker. Plan: pinned. Lock: the life row FOR KEY SHARE, see worker_fence,
+-- then the bucket's row, as a claim does; it makes two that speak for one attempt wait for each other.
 CREATE OR REPLACE FUNCTION windlass.spend_tokens(
     p_worker bigint, p_lane int, p_claim bigint, p_seq bigint, p_budget text, p_key text, p_before bigint,
     p_tokens bigint, p_age float8) RETURNS boolean
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     v_said bigint;
 BEGIN
@@ -639,11 +639,11 @@ END $$;
 
 -- Corrects a bucket by p_more tokens than were taken. They may leave a debt, which lasts a day at most or is
 -- no more than the burst. Less than was taken comes back in full, but for what was taken before a drain. The
--- same as Bucket.settled in windlass.core. Callers: settle_tokens, spend_tokens. May call: worker. Lock: the
--- bucket's row until the transaction ends.
+-- same as Bucket.settled in windlass.core. Callers: settle_tokens, spend_tokens. May call: worker. Plan:
+-- pinned. Lock: the bucket's row until the transaction ends.
 CREATE OR REPLACE FUNCTION windlass.bucket_settle(
     p_budget text, p_key text, p_more bigint, p_age float8, p_now float8 DEFAULT NULL) RETURNS void
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     b      windlass.budget;
     k      windlass.bucket;
@@ -675,9 +675,9 @@ END $$;
 -- ==== Expiry ====
 
 -- Forgets what attempts said an hour ago that they used, up to p_limit of them [F1]. Returns how many.
--- Callers: expire_buckets. May call: worker. Lock: the rows it removes, without waiting.
+-- Callers: expire_buckets. May call: worker. Plan: pinned. Lock: the rows it removes, without waiting.
 CREATE OR REPLACE FUNCTION windlass.expire_spent(p_limit int) RETURNS bigint
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     v_count bigint;
 BEGIN
@@ -690,7 +690,7 @@ END $$;
 
 -- Removes buckets of keys that have been full for a minute, and those of budgets that are gone: one without a
 -- row is full; and what expire_spent removes. Returns how many, of the kind that there was more of.
--- Callers: expire. May call: worker. Lock: the rows it removes, without waiting.
+-- Callers: expire. May call: worker. Plan: the caller's. Lock: the rows it removes, without waiting.
 CREATE OR REPLACE FUNCTION windlass.expire_buckets(p_limit int) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -713,8 +713,8 @@ END $$;
 -- ==== What a job needs ====
 
 -- How many tokens of which buckets the jobs of a claim need [F1]; those of a need that is costed say so in
--- their options. Callers: claim_tokens. May call: worker. Lock: none. p_needs: as there. Each OFFSET 0 is a
--- fence: a payload is read once, however long it is.
+-- their options. Callers: claim_tokens. May call: worker. Plan: the caller's. Lock: none. p_needs: as there.
+-- Each OFFSET 0 is a fence: a payload is read once, however long it is.
 CREATE OR REPLACE FUNCTION windlass.claim_token_needs(
     p_needs json, p_tasks text[], p_payloads text[], p_options text[]) RETURNS windlass.want[]
 LANGUAGE plpgsql IMMUTABLE AS $$
@@ -735,7 +735,7 @@ BEGIN
 END $$;
 
 -- The tokens that tasks need, as the claimer said: one row per task and budget.
--- Callers: claim_tokens_quickly, claim_token_needs. May call: worker. Lock: none.
+-- Callers: claim_tokens_quickly, claim_token_needs. May call: worker. Plan: the caller's. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.needs_by_task(p_needs json)
 RETURNS TABLE (task text, budget text, n int, argument text, place int, costed boolean)
 LANGUAGE sql IMMUTABLE ROWS 10 AS $$
@@ -747,7 +747,7 @@ $$;
 
 -- The value of the argument that names a job's bucket: found by the argument's name, else by its position
 -- [F1]. NULL: the job has no such argument.
--- Callers: claim_token_needs. May call: worker. Lock: none.
+-- Callers: claim_token_needs. May call: worker. Plan: the caller's. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.need_value(p_payload json, p_argument text, p_place int) RETURNS json
 LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE WHEN p_argument IS NULL THEN NULL
@@ -757,7 +757,7 @@ $$;
 
 -- The key of the bucket that a job draws from, by the value of the argument that need_value found: '' where
 -- there is none [F1].
--- Callers: claim_token_needs. May call: worker. Lock: none.
+-- Callers: claim_token_needs. May call: worker. Plan: the caller's. Lock: none.
 -- bucket_key in windlass.store.budgets says the same: a text is its own key, other values are keyed by their
 -- JSON as it was sent, and no more than 255 characters count.
 CREATE OR REPLACE FUNCTION windlass.bucket_key(p_value json) RETURNS text

@@ -7,13 +7,12 @@
 -- there is room get their pass; the others go to the task's waiting list. So do those that have a pass, where
 -- the limit was lowered since: see claim_called_back. Returns the jobs that stay.
 -- Callers: claim, after claim_take, where some task has a limit by setting; claim_recheck. May call: worker.
--- Lock: the gates, without waiting; the caller holds the lane, or has committed the claim.
+-- Plan: pinned. Lock: the gates, without waiting; the caller holds the lane, or has committed the claim.
 CREATE OR REPLACE FUNCTION windlass.claim_gated(
     p_lane int, p_claim bigint,
     INOUT seqs bigint[], INOUT ids bigint[], INOUT tasks text[], INOUT payloads text[], INOUT options text[],
     INOUT attempts smallint[], INOUT deaths smallint[], INOUT enqueued float8[], INOUT offered float8[])
-LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     g       record;
     v_tasks text[] := windlass.limited_tasks(tasks);
@@ -82,15 +81,14 @@ END $$;
 -- Checks the jobs of a claim once more after its commit, before they are given out. A task may have been
 -- given its limit while the claim was under way, and whoever counted then did not see the claim; whoever
 -- counts later does [F3]. Returns the jobs that stay; those without room are put aside, as in claim_gated.
--- Callers: claim, handed_recheck, in a transaction of its own. May call: worker. Lock: mostly none; else the
--- worker's life row, as claim_take, since its jobs may belong to others by now; ACCESS SHARE on claim, as in
--- finish; those of claim_gated.
+-- Callers: claim, handed_recheck, in a transaction of its own. May call: worker. Plan: pinned. Lock: mostly
+-- none; else the worker's life row, as claim_take, since its jobs may belong to others by now; ACCESS SHARE
+-- on claim, as in finish; those of claim_gated.
 CREATE OR REPLACE FUNCTION windlass.claim_recheck(
     p_lane int, p_worker bigint, p_claim bigint,
     INOUT seqs bigint[], INOUT ids bigint[], INOUT tasks text[], INOUT payloads text[], INOUT options text[],
     INOUT attempts smallint[], INOUT deaths smallint[], INOUT enqueued float8[], INOUT offered float8[])
-LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     v_tasks text[] := windlass.limited_tasks(tasks);
     v_n     int := cardinality(seqs);
@@ -116,10 +114,11 @@ BEGIN
 END $$;
 
 -- The same for jobs that a flush has handed over; returns those that stay.
--- Callers: finish_and_claim, in a transaction of its own. May call: worker. Lock: those of claim_recheck.
+-- Callers: finish_and_claim, in a transaction of its own. May call: worker. Plan: free.
+-- Lock: those of claim_recheck.
 CREATE OR REPLACE FUNCTION windlass.handed_recheck(
     p_worker bigint, p_handed windlass.handed[]) RETURNS windlass.handed[]
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     g       record;
     v_seqs  bigint[];
@@ -143,11 +142,11 @@ END $$;
 
 -- Which jobs of a claim must wait again because the limit of a key or a task was lowered when they had its
 -- pass: by place the gate, or NULL. They start only while fewer run than the limit says now [F3].
--- Callers: claim_gated. May call: worker. Lock: the gates that have more passes than their limit, without
--- waiting: so of two claims the second counts what the first has started.
+-- Callers: claim_gated. May call: worker. Plan: pinned. Lock: the gates that have more passes than their
+-- limit, without waiting: so of two claims the second counts what the first has started.
 CREATE OR REPLACE FUNCTION windlass.claim_called_back(
     p_jobs bigint[], p_tasks text[], p_options text[]) RETURNS text[]
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     g         record;
     v_over    text[] := array_fill(NULL::text, ARRAY[cardinality(p_jobs)]);
@@ -183,10 +182,10 @@ BEGIN
 END $$;
 
 -- How many places of a gate are taken by running jobs, not counting p_but: see places_taken.
--- Callers: claim_called_back. May call: worker. Lock: ACCESS SHARE on claim, as in finish; the gate's, held
--- by the caller.
+-- Callers: claim_called_back. May call: worker. Plan: pinned. Lock: ACCESS SHARE on claim, as in finish; the
+-- gate's, held by the caller.
 CREATE OR REPLACE FUNCTION windlass.count_started(p_gate text, p_but bigint[]) RETURNS bigint
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql AS $$
 BEGIN
     LOCK TABLE windlass.claim IN ACCESS SHARE MODE;
     RETURN (SELECT count(*) FILTER (WHERE p.run IS NULL) + count(DISTINCT p.run)
@@ -203,10 +202,10 @@ END $$;
 -- p_needs: {task: [{"budget": ..., "n": ..., "argument": ..., "place": ...}, ...]}. `busy`: a budget was
 -- drained or its breaker opened meanwhile, so the caller must roll back. `starts`: {position: seconds} of
 -- those that must wait for tokens which they have booked.
--- Callers: claim, after claim_take. May call: worker. Lock: the rows of the buckets that have tokens to give,
--- in the order of budget and key, one waited for p_wait ms at most and the others tried, then those of
--- half-open budgets, without waiting, until the transaction ends; the caller holds the lane. Nobody who holds
--- such a row waits for a lane.
+-- Callers: claim, after claim_take. May call: worker. Plan: pinned. Lock: the rows of the buckets that have
+-- tokens to give, in the order of budget and key, one waited for p_wait ms at most and the others tried, then
+-- those of half-open budgets, without waiting, until the transaction ends; the caller holds the lane. Nobody
+-- who holds such a row waits for a lane.
 -- Tokens that were promised to jobs on their way from the waiting list to a claim are left for them. Nothing
 -- is taken before every job is judged, so that the probe of a half-open breaker is a job that leaves with the
 -- claim [F7].
@@ -215,8 +214,7 @@ CREATE OR REPLACE FUNCTION windlass.claim_tokens(
     INOUT seqs bigint[], INOUT ids bigint[], INOUT tasks text[], INOUT payloads text[], INOUT options text[],
     INOUT attempts smallint[], INOUT deaths smallint[], INOUT enqueued float8[], INOUT offered float8[],
     p_wait int DEFAULT 100, OUT busy boolean, OUT starts jsonb)
-LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     b         record;
     j         record;
@@ -356,12 +354,12 @@ END $$;
 -- The fast path of claim_tokens: all jobs draw from buckets without a key and cost the same, no waiting list
 -- is in use, and each bucket has enough for all of them. False: that is not so, or another keeps one locked,
 -- and nothing was taken [F1]. A half-open breaker has enough for one: its probe is one job, not a whole claim
--- [F7]. NULL: the caller must roll back. Callers: claim_tokens. May call: worker. Lock: the rows of the
--- buckets, in the order of budgets, until the transaction ends. All are checked before any is taken from,
--- since a probe cannot be given back.
+-- [F7]. NULL: the caller must roll back. Callers: claim_tokens. May call: worker. Plan: pinned. Lock: the
+-- rows of the buckets, in the order of budgets, until the transaction ends. All are checked before any is
+-- taken from, since a probe cannot be given back.
 CREATE OR REPLACE FUNCTION windlass.claim_tokens_quickly(
     p_needs json, p_tasks text[], p_wait int) RETURNS boolean
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     b       record;
     v_names text[] := '{}';
@@ -404,12 +402,12 @@ END $$;
 
 -- The fast path for buckets with keys: takes from all of them in one step, where each has enough, no waiting
 -- list is in use and no breaker is open. False: that is not so, and nothing was taken [F1].
--- Callers: claim_tokens. May call: worker. Lock: the rows of the buckets until the transaction ends; those
--- that another has locked are not waited for, and a new one that another adds for p_wait ms at most.
+-- Callers: claim_tokens. May call: worker. Plan: generic, pinned, nested. Lock: the rows of the buckets until
+-- the transaction ends; those that another has locked are not waited for, and a new one that another adds for
+-- p_wait ms at most.
 -- New buckets are added in the order of budget and key, so that no two of these deadlock.
 CREATE OR REPLACE FUNCTION windlass.claim_tokens_at_once(p_wants windlass.want[], p_wait int) RETURNS boolean
-LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
-SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     v_before  text := current_setting('lock_timeout');
     v_budgets text[];
@@ -480,10 +478,9 @@ END $$;
 -- Drops the token passes of jobs that leave with a claim, including those of budgets that their task no
 -- longer needs: otherwise tokens would stay reserved for them while they run [F1]. p_jobs: the jobs that
 -- carry their id; no other was in a waiting list.
--- Callers: claim. May call: worker. Lock: the rows it removes; the caller holds the lane.
+-- Callers: claim. May call: worker. Plan: pinned. Lock: the rows it removes; the caller holds the lane.
 CREATE OR REPLACE FUNCTION windlass.claim_drop_passes(p_jobs bigint[]) RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     IF EXISTS (SELECT FROM windlass.pass p WHERE p.gate >= 'budget:' AND p.gate < 'budget;') THEN
         DELETE FROM windlass.pass p WHERE p.job = ANY (p_jobs) AND p.gate LIKE 'budget:%';
@@ -494,13 +491,13 @@ END $$;
 
 -- Puts jobs of a claim aside, each in the waiting list of the bucket that has no tokens for it, or of its
 -- task's limit [F1] [F3].
--- Callers: claim_tokens, claim_gated. May call: worker. Lock: none beyond the rows it writes; the caller
--- holds the lane. In the log their attempts end as `held`, in flush 0, which no worker uses, or -1 if the
--- claim has a flush 0. A job that was let out of a list for tokens goes back to its place. A job that waits
--- for tokens holds no slot: an empty budget would otherwise use them all up.
+-- Callers: claim_tokens, claim_gated. May call: worker. Plan: pinned. Lock: none beyond the rows it writes;
+-- the caller holds the lane. In the log their attempts end as `held`, in flush 0, which no worker uses, or -1
+-- if the claim has a flush 0. A job that was let out of a list for tokens goes back to its place. A job that
+-- waits for tokens holds no slot: an empty budget would otherwise use them all up.
 CREATE OR REPLACE FUNCTION windlass.claim_aside(
     p_lane int, p_claim bigint, p_seqs bigint[], p_jobs bigint[], p_gates text[], p_needs int[]) RETURNS void
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO windlass.outcome (segment, claim, lane, flush, kind, seqs, n, at)
     SELECT c.segment, p_claim, p_lane, -(SELECT count(*) FROM windlass.outcome o WHERE o.claim = p_claim),
@@ -530,7 +527,7 @@ BEGIN
 END $$;
 
 -- The jobs of a claim without those at the given places; all NULL where none is left.
--- Callers: claim_tokens, claim_gated, claim_expired. May call: worker. Lock: none.
+-- Callers: claim_tokens, claim_gated, claim_expired. May call: worker. Plan: the caller's. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.claim_without(
     p_places int[], INOUT seqs bigint[], INOUT ids bigint[], INOUT tasks text[], INOUT payloads text[],
     INOUT options text[], INOUT attempts smallint[], INOUT deaths smallint[], INOUT enqueued float8[],

@@ -4,7 +4,7 @@
 -- ==== The way of a job ====
 
 -- The first gate that a new job must pass; NULL: none. p_limited: whether a setting limits its task.
--- Callers: enqueue_aside, enqueue_new. May call: worker. Lock: none.
+-- Callers: enqueue_aside, enqueue_new. May call: worker. Plan: the caller's. Lock: none.
 -- The same as next_gate for a job without a pass, but it reads no table.
 CREATE OR REPLACE FUNCTION windlass.first_gate(
     p_queue text, p_task text, p_options json, p_limited boolean) RETURNS text
@@ -19,7 +19,7 @@ $$;
 -- The first gate that a job must pass and has no pass for; NULL: it may go to its lane [F3] [F6]. p_job NULL:
 -- the job is new.
 -- Callers: place_changed, enqueue_one, serve_after, offer_deferred, offer_one, offer_part_jobs, retry_many,
--- admit_gate, admit_onward, admit_unserved. May call: worker. Lock: none. gates_of in
+-- admit_gate, admit_onward, admit_unserved. May call: worker. Plan: the caller's. Lock: none. gates_of in
 -- windlass.core.flow.gates has the same order.
 CREATE OR REPLACE FUNCTION windlass.next_gate(
     p_job bigint, p_queue text, p_task text, p_options json) RETURNS text
@@ -49,7 +49,8 @@ END $$;
 
 -- Whether a job may have to wait for a gate or for the turn of its fair key: a cheap test before next_gate
 -- decides. p_limited: tasks that are limited by a setting.
--- Callers: enqueue_many, enqueue_new, offer_deferred, retry_many. May call: worker. Lock: none.
+-- Callers: enqueue_many, enqueue_new, offer_deferred, retry_many. May call: worker. Plan: the caller's.
+-- Lock: none.
 CREATE OR REPLACE FUNCTION windlass.may_be_gated(
     p_task text, p_options text, p_limited text[]) RETURNS boolean
 LANGUAGE sql IMMUTABLE AS $$
@@ -59,7 +60,7 @@ $$;
 
 -- Which of some tasks (NULL: of all) are limited by a setting [F3].
 -- Callers: enqueue_many, enqueue_new, offer_deferred, claim_gated, claim_recheck, retry_many, break_runs.
--- May call: worker.
+-- May call: worker. Plan: the caller's.
 -- Lock: none.
 -- The table is small.
 CREATE OR REPLACE FUNCTION windlass.limited_tasks(p_tasks text[]) RETURNS text[]
@@ -75,10 +76,9 @@ BEGIN
 END $$;
 
 -- The gates that some jobs wait at or have passed.
--- Callers: the store, before and after it steers them. May call: worker. Lock: none.
+-- Callers: the store, before and after it steers them. May call: worker. Plan: pinned. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.gates_of_jobs(p_jobs bigint[]) RETURNS TABLE (gate text)
-LANGUAGE sql STABLE SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE sql STABLE SECURITY DEFINER AS $$
     SELECT p.gate FROM unnest(p_jobs) AS j (id)
      CROSS JOIN LATERAL (SELECT x.gate FROM windlass.pass x WHERE x.job = j.id OFFSET 0) AS p
      UNION
@@ -90,16 +90,15 @@ $$;
 -- Gives a job in the waiting list of an ordering key a new turn just before its transaction commits. So of
 -- two jobs the one committed first goes first, however long the other's transaction took [F6]. Jobs of one
 -- transaction keep their order.
--- Callers: the triggers in_order and in_order_again of held, at commit. May call: worker. Lock: none beyond
--- the row it writes, which nobody else sees yet.
+-- Callers: the triggers in_order and in_order_again of held, at commit. May call: worker. Plan: pinned. Lock:
+-- none beyond the row it writes, which nobody else sees yet.
 -- SET CONSTRAINTS ALL IMMEDIATE, which some frameworks send, fires it too early. So its own update fires it
 -- again, deferred, and it draws a new turn unless the same statement has drawn this one: the last draw is at
 -- COMMIT. windlass.drawing: that statement, and the first number it has drawn. windlass.keeps_turn: the jobs
 -- that are inserted now keep the turns that they have. It is on where a call of the store's own inserts them
 -- right before it commits (enqueue_aside), and where a job that has had its turn comes back (put_back).
 CREATE OR REPLACE FUNCTION windlass.draw_turn() RETURNS trigger
-LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     v_drawing text := date_part('epoch', statement_timestamp())::text;
 BEGIN
@@ -118,8 +117,8 @@ END $$;
 
 -- Takes the lock of a gate, under which jobs are let through. False: it was held for longer than p_wait ms; 0
 -- does not wait.
--- Callers: admit_through, claim_gated, claim_called_back. May call: worker. Lock: advisory, (oid of the held
--- table, hash of the gate), until the transaction ends.
+-- Callers: admit_through, claim_gated, claim_called_back. May call: worker. Plan: the caller's. Lock:
+-- advisory, (oid of the held table, hash of the gate), until the transaction ends.
 -- A producer only tries it, and in a transaction of the store's own: see enqueue_straight. Nobody who holds
 -- it waits for a lane, a worker or a parent.
 CREATE OR REPLACE FUNCTION windlass.gate_lock(p_gate text, p_wait int) RETURNS boolean
@@ -143,7 +142,7 @@ END $$;
 
 -- How many jobs may be beyond a gate at a time, as a job in its waiting list says; NULL: no limit any more.
 -- Settings of the task override what the job says [F3].
--- Callers: admit_gate, claim_called_back. May call: worker. Lock: none.
+-- Callers: admit_gate, claim_called_back. May call: worker. Plan: the caller's. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.gate_limit(p_kind text, p_task text, p_options json) RETURNS bigint
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -156,8 +155,8 @@ BEGIN
 END $$;
 
 -- The same, where the settings of the job's task are at hand.
--- Callers: gate_limit, admit_lists, enqueue_straight, add_followers, has_limit. May call: worker. Lock: none.
--- An expression that becomes part of the query that asks.
+-- Callers: gate_limit, admit_lists, enqueue_straight, add_followers, has_limit. May call: worker. Plan: the
+-- caller's. Lock: none. An expression that becomes part of the query that asks.
 CREATE OR REPLACE FUNCTION windlass.limit_of(
     p_kind text, p_options json, p_concurrency bigint, p_key_concurrency bigint) RETURNS bigint
 LANGUAGE sql IMMUTABLE AS $$
@@ -168,7 +167,7 @@ $$;
 
 -- Seconds until the bucket behind a gate can let out the first job of its waiting list; infinite where it
 -- never can, NULL where the list is empty [F1].
--- Callers: sweep_gates. May call: worker. Lock: none.
+-- Callers: sweep_gates. May call: worker. Plan: the caller's. Lock: none.
 -- Tokens still reserved for jobs let out before come on top; for more than the bucket can hold see
 -- Bucket.wait in windlass.core. While one job is out as the probe of a half-open breaker, no other is let out
 -- [F7].
@@ -194,9 +193,9 @@ $$;
 -- The tokens reserved for jobs that were just let out of a budget's waiting list and are not claimed yet,
 -- except for some jobs [F1]. A job that now waits elsewhere, or is not claimed (its queue is paused, say),
 -- keeps its pass, but its tokens are no longer reserved: jobs could wait for each other, or for ever.
--- Callers: admit_gate, gate_wait, claim_tokens. May call: worker. Lock: none.
+-- Callers: admit_gate, gate_wait, claim_tokens. May call: worker. Plan: pinned. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.promised_tokens(p_gate text, p_but bigint[] DEFAULT '{}') RETURNS int
-LANGUAGE plpgsql STABLE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql STABLE AS $$
 BEGIN
     RETURN (SELECT least(coalesce(sum(p.need), 0), 1000000000) FROM windlass.pass p
              WHERE p.gate = p_gate AND p.job <> ALL (p_but)
@@ -206,10 +205,10 @@ END $$;
 
 -- Gives running jobs of a task a pass of its new limit, so that they count [F3]; except those of p_but, a
 -- claim that is being judged.
--- Callers: admit_gate, admit_lists, claim_gated. May call: worker. Lock: ACCESS SHARE on claim, as in
--- finish; the caller holds the gate's, so that no job is let through before. It is done by the first to look
--- at the gate after the limit was committed: only then is every claim either visible here, or sees the limit
--- itself after its commit (see claim_recheck).
+-- Callers: admit_gate, admit_lists, claim_gated. May call: worker. Plan: the caller's. Lock: ACCESS SHARE on
+-- claim, as in finish; the caller holds the gate's, so that no job is let through before. It is done by the
+-- first to look at the gate after the limit was committed: only then is every claim either visible here, or
+-- sees the limit itself after its commit (see claim_recheck).
 CREATE OR REPLACE FUNCTION windlass.count_running(p_task text, p_but bigint DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -242,15 +241,15 @@ END $$;
 -- 'attempt' has, so that a retry keeps its place [F6]; those of concurrency keys and tasks where they wait
 -- for tokens and need no 'slots' meanwhile [F3]. Returns the gates at which somebody waits for the room.
 -- Callers: change, place_changed, settle, finish, finish_others, hand_back, split, take_unique_key,
--- claim_aside, sweep_passes, admit_gate, hold_unserved. May call: worker. Lock: the rows it removes, and
--- those of their ordering keys' marks, which nobody else writes while there is a pass. p_call: the caller
--- does not admit the next jobs, so the coordinator is notified where some wait; NULL: the caller admits them
--- in this transaction, and notes what is left. p_flush: it is a flush, which commits at once. Then a gate is
--- left out where others are left of each run: their end frees its place. One of these is locked for that, so
--- that of two who end the last of a run at once the second sees what the first has done.
+-- claim_aside, sweep_passes, admit_gate, hold_unserved. May call: worker. Plan: pinned. Lock: the rows it
+-- removes, and those of their ordering keys' marks, which nobody else writes while there is a pass. p_call:
+-- the caller does not admit the next jobs, so the coordinator is notified where some wait; NULL: the caller
+-- admits them in this transaction, and notes what is left. p_flush: it is a flush, which commits at once.
+-- Then a gate is left out where others are left of each run: their end frees its place. One of these is
+-- locked for that, so that of two who end the last of a run at once the second sees what the first has done.
 CREATE OR REPLACE FUNCTION windlass.drop_passes(
     p_jobs bigint[], p_which text, p_call boolean, p_flush boolean DEFAULT false) RETURNS text[]
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     v_gates text[];
     v_runs  bigint[];
@@ -287,13 +286,11 @@ END $$;
 
 -- Drops passes of jobs that ended without their passes being dropped, so that no gate stays shut for ever.
 -- Looks at up to p_limit passes in turn, and returns how many jobs had ended.
--- Callers: the store's promote, now and then. May call: worker. Lock: the row that says how far it has come,
--- without waiting; ACCESS SHARE on claim, as in finish; those of drop_passes, tried first: a job with a
--- locked pass is left for the next round.
+-- Callers: the store's promote, now and then. May call: worker. Plan: pinned, ordered. Lock: the row that
+-- says how far it has come, without waiting; ACCESS SHARE on claim, as in finish; those of drop_passes, tried
+-- first: a job with a locked pass is left for the next round.
 CREATE OR REPLACE FUNCTION windlass.sweep_passes(p_limit int) RETURNS int
-LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     v_from bigint;
     v_jobs bigint[];
@@ -324,7 +321,8 @@ END $$;
 -- The queues that nobody serves at the moment: paused, or named by no worker; and the places (see place_of)
 -- in other queues whose jobs no worker there is able to run. A worker that names no queue may serve any.
 -- Where there is no worker at all, nothing counts as unserved [F3].
--- Callers: admit_gate, admit_lists, admit_unserved, enqueue_straight. May call: worker. Lock: none.
+-- Callers: admit_gate, admit_lists, admit_unserved, enqueue_straight. May call: worker.
+-- Plan: the caller's. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.unserved_places() RETURNS text[]
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -350,11 +348,11 @@ END $$;
 -- Takes jobs that hold a pass of the gate out of the lanes of queues that nobody serves, so that others get
 -- their slots; returns how many [F3]. They wait in the list of their queue until it is served: see
 -- admit_unserved.
--- Callers: admit_gate, where the gate is full. May call: worker. Lock: the gate's, held by the caller; the
--- lanes and the rows it moves, without waiting; ACCESS SHARE on claim, as in finish.
+-- Callers: admit_gate, where the gate is full. May call: worker. Plan: pinned. Lock: the gate's, held by the
+-- caller; the lanes and the rows it moves, without waiting; ACCESS SHARE on claim, as in finish.
 -- In the log their attempts end as `held`, claimed ahead by worker 0 [rule 13].
 CREATE OR REPLACE FUNCTION windlass.hold_unserved(p_gate text, p_places text[]) RETURNS int
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     j      record;
     v_done int := 0;
@@ -396,11 +394,11 @@ END $$;
 -- the note take their turns after it, or p_turn is the lowest of them: see list_from.
 -- Callers: change, place_changed, enqueue_one, enqueue_aside, enqueue_new, offer_one, offer_part_jobs,
 -- claim_aside (before they put jobs aside), drop_passes, put_back, finish, admit_freed, admit_gate,
--- admit_unserved, set_task, set_queue, register, budget_change. May call: worker. Lock: none. It only adds
--- rows.
+-- admit_unserved, set_task, set_queue, register, budget_change. May call: worker. Plan: pinned. Lock: none.
+-- It only adds rows.
 CREATE OR REPLACE FUNCTION windlass.mark_gates_changed(
     p_gates text[], p_call boolean DEFAULT NULL, p_turn bigint DEFAULT NULL) RETURNS void
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql AS $$
 BEGIN
     -- Without a look at what others have noted: a needless call does no harm, and producers whose
     -- transactions are SERIALIZABLE would fail each other.
@@ -421,7 +419,7 @@ END $$;
 
 -- The turn from which on a gate's waiting list is to be read: nobody who is visible waits below it.
 -- Callers: add_followers, admit_gate, admit_lists, admit_through, claim_gated, drop_passes,
--- enqueue_straight. May call: worker. Lock: none. It is inlined into the statement that
+-- enqueue_straight. May call: worker. Plan: the caller's. Lock: none. It is inlined into the statement that
 -- reads the list, so that both see one moment.
 -- Whoever joins at a lower turn leaves a note of it in the same transaction: one that commits late, and one
 -- that goes back to its place. A note is removed together with a new start, if it is below the old one.
@@ -437,13 +435,11 @@ $$;
 
 -- Removes what was noted of some gates, and says how far that was seen; and of gates where somebody joined
 -- below the start, the lowest turn noted.
--- Callers: admit_lists, admit_gate, before they read the lists. May call: worker. Lock: the gates', held by
--- the caller, so that nobody else removes notes.
+-- Callers: admit_lists, admit_gate, before they read the lists. May call: worker. Plan: generic, pinned,
+-- nested. Lock: the gates', held by the caller, so that nobody else removes notes.
 CREATE OR REPLACE FUNCTION windlass.take_notes(
     p_gates text[], OUT seen xid8, OUT gates text[], OUT turns bigint[])
-LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
-SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
+LANGUAGE plpgsql AS $$
 BEGIN
     WITH noted AS MATERIALIZED (
         SELECT n.tid, coalesce(l.turn, 0) AS start
@@ -463,12 +459,11 @@ END $$;
 -- Writes down where some lists begin now: those of p_moved, from which jobs were let through, and those where
 -- somebody joined below the start (p_noted, at p_low). p_base: a number drawn under the locks of the gates
 -- before anything was read.
--- Callers: admit_lists, admit_gate, at their end. May call: worker. Lock: the gates', held by the caller.
+-- Callers: admit_lists, admit_gate, at their end. May call: worker. Plan: generic, pinned, nested.
+-- Lock: the gates', held by the caller.
 CREATE OR REPLACE FUNCTION windlass.start_lists(
     p_moved text[], p_noted text[], p_low bigint[], p_seen xid8, p_base bigint) RETURNS void
-LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
-SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
+LANGUAGE plpgsql AS $$
 BEGIN
     WITH asked AS MATERIALIZED (
         SELECT g.gate, s.tid, least(coalesce(s.turn, 0), n.low) AS turn, coalesce(s.run, 0) AS run
@@ -490,14 +485,12 @@ END $$;
 -- Moves the marks of ordering keys by p_by, once for each time that a gate is named [F6]; 0 only notes that a
 -- job has ended. Other gates have none.
 -- Callers: admit_lists, admit_gate, add_followers, put_back, drop_passes, import_turn. May call: worker.
--- Lock: the rows of the keys. Who adds the first row of a key holds its gate. Later mostly one transaction at
--- a time writes it, who has the turn, but not always: the first of a run that waits to be tried again may be
--- cancelled while the others are put back, and jobs are imported whenever. So only who has removed the row
--- writes the next one; who comes second moves what the first has left.
+-- Plan: generic, pinned, nested. Lock: the rows of the keys. Who adds the first row of a key holds its gate.
+-- Later mostly one transaction at a time writes it, who has the turn, but not always: the first of a run that
+-- waits to be tried again may be cancelled while the others are put back, and jobs are imported whenever. So
+-- only who has removed the row writes the next one; who comes second moves what the first has left.
 CREATE OR REPLACE FUNCTION windlass.move_marks(p_gates text[], p_by int) RETURNS void
-LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
-SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     v_gates text[] := p_gates;
     v_lost  text[];
@@ -534,11 +527,10 @@ END $$;
 -- The names of up to p_n gates with a waiting list, from p_low on and below p_high, those after p_after: one
 -- index probe each, however long the lists are.
 -- Callers: sweep_gates, set_task, set_queue, register, budget_change, list_gates, list_watermarks.
--- May call: worker, reader. Lock: none.
+-- May call: worker, reader. Plan: pinned, ordered. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.next_waiting_lists(
     p_low text, p_high text, p_after text, p_n int) RETURNS text[]
-LANGUAGE plpgsql STABLE SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
-SET jit = off AS $$
+LANGUAGE plpgsql STABLE AS $$
 DECLARE
     v_found text[] := '{}';
     v_gate  text;

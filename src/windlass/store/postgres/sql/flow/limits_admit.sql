@@ -5,10 +5,9 @@
 -- Lets jobs through these gates, and on through the gates behind them, while there is room. Returns how many
 -- reached their lanes.
 -- Callers: the store, right after a commit that may have made room or added a job; sweep_gates. May call:
--- worker. Lock: those of admit_through; then those of offer.
+-- worker. Plan: pinned. Lock: those of admit_through; then those of offer.
 CREATE OR REPLACE FUNCTION windlass.admit_gates(p_gates text[], p_limit int, p_wait int DEFAULT 0) RETURNS int
-LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     a record;
 BEGIN
@@ -24,17 +23,15 @@ END $$;
 
 -- Lets jobs through gates, each gate and then those behind it. Those that have passed their last one, and are
 -- held no more, are for the caller to offer (`outs`); others wait for the turn of their fair key (`rings`).
--- Callers: admit_gates, admit_freed. May call: worker. Lock: those gates, each waited for p_wait ms at
--- most, in the order in which jobs pass them and then of names, so that no two of these deadlock. Gates that
--- it had to skip are noted for promote.
+-- Callers: admit_gates, admit_freed. May call: worker. Plan: generic, pinned, ordered, nested. Lock: those
+-- gates, each waited for p_wait ms at most, in the order in which jobs pass them and then of names, so that
+-- no two of these deadlock. Gates that it had to skip are noted for promote.
 -- A pass given here is seen by all who take the gate's lock later: no two can give away the same room.
 -- p_quick: only gates whose lists need no second look; `left_over` are the others, which are noted, too.
 CREATE OR REPLACE FUNCTION windlass.admit_through(
     p_gates text[], p_limit int, p_wait int, p_quick boolean DEFAULT false, OUT outs windlass.held[],
     OUT rings windlass.held[], OUT left_over text[])
-LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
-SET enable_sort = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     a       record;
     v_kind  text;
@@ -104,7 +101,8 @@ END $$;
 -- can, it hands over to the flush's worker (see hand_over). `left_over`: gates that somebody else is at, or
 -- that need a longer look, or more than 500 at once, since the server has a few thousand locks for everybody:
 -- the caller admits them in a transaction of their own. They are noted for promote, in case the caller dies.
--- Callers: finish. May call: worker. Lock: those of admit_through, without waiting; then those of hand_over.
+-- Callers: finish. May call: worker. Plan: the caller's. Lock: those of admit_through, without waiting; then
+-- those of hand_over.
 CREATE OR REPLACE FUNCTION windlass.admit_freed(
     p_worker bigint, p_gates text[], p_limit int, p_queues text[], p_rooms int[], p_tokens text[],
     p_runs int[], OUT left_over text[], OUT handed windlass.handed[])
@@ -132,8 +130,9 @@ END $$;
 -- which every job that may go has the same limit, is in a queue that is served, and is locked by nobody.
 -- `rest`: the other gates that may have room, for admit_gate. Up to p_limit jobs; gates that this cuts off
 -- are noted.
--- Callers: admit_through, for ordering keys, concurrency keys and tasks. May call: worker. Lock: the gates',
--- held by the caller, whose settings fix its plans; the rows it moves, without waiting.
+-- Callers: admit_through, for ordering keys, concurrency keys and tasks. May call: worker. Plan: the
+-- caller's. Lock: the gates', held by the caller, whose settings fix its plans; the rows it moves, without
+-- waiting.
 -- What was noted of the gates is forgotten before the lists are read, so that a later note is not lost.
 -- Each pass gets the number of a run, which others may join: see add_followers.
 CREATE OR REPLACE FUNCTION windlass.admit_lists(
@@ -270,8 +269,8 @@ END $$;
 
 -- Gives jobs of waiting lists the pass of their gate, and moves each on: to the list of its next gate
 -- (`nexts`, one for each), to the ring of its fair key (`rings`), or out of the lists (`outs`).
--- Callers: admit_lists, where some have further to go. May call: worker. Lock: the gates', held by the
--- caller; the rows it moves, without waiting.
+-- Callers: admit_lists, where some have further to go. May call: worker. Plan: the caller's. Lock: the
+-- gates', held by the caller; the rows it moves, without waiting.
 CREATE OR REPLACE FUNCTION windlass.admit_onward(
     p_ids bigint[], p_gates text[], OUT outs windlass.held[], OUT nexts text[], OUT rings windlass.held[])
 LANGUAGE plpgsql AS $$
@@ -318,15 +317,14 @@ END $$;
 -- Lets the first jobs of a gate's waiting list through while there is room for them, up to p_limit [F1] [F3]
 -- [F6]. Each gets its pass, and goes on to the waiting list of its next gate (`nexts`), to the ring of its
 -- fair key (`rings`), or (`outs`) into its lane.
--- Callers: admit_through. May call: worker. Lock: the gate's, held by the caller; the rows it moves, and
--- lanes that must be declared, without waiting. In the waiting list of an ordering key no job overtakes a
--- locked one.
+-- Callers: admit_through. May call: worker. Plan: pinned, ordered. Lock: the gate's, held by the caller; the
+-- rows it moves, and lanes that must be declared, without waiting. In the waiting list of an ordering key no
+-- job overtakes a locked one.
 -- The gate's note is removed before the list is read, so that a later note is not lost.
 CREATE OR REPLACE FUNCTION windlass.admit_gate(
     p_gate text, p_limit int, OUT n int, OUT nexts text[], OUT outs windlass.held[],
     OUT rings windlass.held[])
-LANGUAGE plpgsql
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     h       windlass.held;
     v_kind  text := split_part(p_gate, ':', 1);
@@ -465,12 +463,13 @@ END $$;
 
 -- Moves jobs whose need was above the budget's burst back into the waiting list for tokens, once the budget
 -- can hold that much; each to the place it had there, up to p_limit [F1].
--- Callers: admit_through. May call: worker. Lock: the gate's, held by the caller; the rows it moves, without
--- waiting. The answers are those of admit_gate. What was noted of the gate is forgotten first, as there.
+-- Callers: admit_through. May call: worker. Plan: pinned. Lock: the gate's, held by the caller; the rows it
+-- moves, without waiting. The answers are those of admit_gate. What was noted of the gate is forgotten first,
+-- as there.
 CREATE OR REPLACE FUNCTION windlass.admit_over(
     p_gate text, p_limit int, OUT n int, OUT nexts text[], OUT outs windlass.held[],
     OUT rings windlass.held[])
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     v_list text := 'budget:' || substr(p_gate, 6);
 BEGIN
@@ -489,13 +488,13 @@ END $$;
 
 -- Lets jobs go on that were held because no worker served their queue, once one does: to the end of the
 -- waiting list of their first gate, or (`outs`) into their lane [F3].
--- Callers: admit_through. May call: worker. Lock: the gate's, held by the caller; the rows it moves, without
--- waiting. The answers are those of admit_gate. What was noted of the gate is forgotten first, as there.
+-- Callers: admit_through. May call: worker. Plan: pinned, ordered. Lock: the gate's, held by the caller; the
+-- rows it moves, without waiting. The answers are those of admit_gate. What was noted of the gate is
+-- forgotten first, as there.
 CREATE OR REPLACE FUNCTION windlass.admit_unserved(
     p_gate text, p_limit int, OUT n int, OUT nexts text[], OUT outs windlass.held[],
     OUT rings windlass.held[])
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
-SET jit = off AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     h      windlass.held;
     v_next text;
@@ -532,12 +531,10 @@ END $$;
 -- tokens, which open by time, and every ten seconds a few others in turn as a safety net. `next_in`: seconds
 -- until the next of the waiting lists for tokens that it looked at may move. Notes are read from the oldest
 -- that was there the last time: under an open snapshot those that are gone would be walked over again.
--- Callers: the store's promote. May call: worker. Lock: the row that says how far it has come, without
--- waiting; those of admit_gates, without waiting.
+-- Callers: the store's promote. May call: worker. Plan: pinned, ordered. Lock: the row that says how far it
+-- has come, without waiting; those of admit_gates, without waiting.
 CREATE OR REPLACE FUNCTION windlass.sweep_gates(p_limit int, OUT admitted int, OUT next_in float8)
-LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     k       windlass.gate_look;
     v_gates text[];
@@ -587,13 +584,11 @@ END $$;
 -- ==== Fair keys ====
 
 -- One bounded step: admits held jobs into lanes that have room, one of each fair key in turn [C3].
--- Callers: the store. May call: worker. Lock: those of admit_ring.
+-- Callers: the store. May call: worker. Plan: pinned, ordered. Lock: those of admit_ring.
 -- OFFSET 0 is a fence [rule 8]: without it the planner groups every held row to find the few lanes that have
 -- some.
 CREATE OR REPLACE FUNCTION windlass.admit(p_limit int) RETURNS int
-LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     l       record;
     v_total int := 0;
@@ -616,17 +611,16 @@ END $$;
 -- Admits held jobs of one ring, that of a queue, priority and abilities, into their lane while that has room,
 -- one of each fair key in turn, up to p_limit [C3]. Returns how many.
 -- Callers: admit, admit_gates, admit_freed, the store after an enqueue and after a claim. May call: worker.
--- Lock: the ring's row, without waiting; then those of try_lane, of ring_step and of offer. The ring is
--- walked in the order of the keys, from the one served last: a key with a million jobs gets one turn like
--- the others. No producer ever writes to the ring, so producers do not wait for each other.
+-- Plan: pinned, ordered. Lock: the ring's row, without waiting; then those of try_lane, of ring_step and of
+-- offer. The ring is walked in the order of the keys, from the one served last: a key with a million jobs
+-- gets one turn like the others. No producer ever writes to the ring, so producers do not wait for each
+-- other.
 -- p_wanted: how many a claimer could take at once. The lane has room for as many, up to five windows: they
 -- are claimed before they could be in anybody's way.
 CREATE OR REPLACE FUNCTION windlass.admit_ring(
     p_queue text, p_priority smallint, p_limit int, p_wanted int DEFAULT 0, p_abilities text DEFAULT '')
 RETURNS int
-LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     v_lane int := windlass.try_lane(p_queue, p_priority, p_abilities);
     v_ring text;
@@ -671,13 +665,12 @@ END $$;
 -- Takes up to p_limit jobs out of a ring, from the key after p_key on: the first of each key, then the second
 -- of each, and so on, with as many of each as fill p_limit where all keys have that many [C3]. NULL: there
 -- are none.
--- Callers: admit_ring. May call: worker. Lock: the rows it takes; locked ones are passed.
+-- Callers: admit_ring. May call: worker. Plan: generic, pinned, nested. Lock: the rows it takes; locked ones
+-- are passed.
 -- One index probe finds each key, however many jobs it has.
 CREATE OR REPLACE FUNCTION windlass.ring_step(
     p_queue text, p_priority smallint, p_abilities text, p_key text, p_limit int) RETURNS windlass.held[]
-LANGUAGE plpgsql
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
-SET plan_cache_mode = force_generic_plan SET jit = off AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     v_keys text[];
     v_jobs windlass.held[];
@@ -736,8 +729,8 @@ END $$;
 -- ==== Into a lane ====
 
 -- Offers held jobs, each in its lane, in order. They keep the time that they have waited.
--- Callers: admit_gates, admit_freed, hand_over, admit_ring, retry_many. May call: worker. Lock: those of
--- offer.
+-- Callers: admit_gates, admit_freed, hand_over, admit_ring, retry_many. May call: worker. Plan: the caller's.
+-- Lock: those of offer.
 CREATE OR REPLACE FUNCTION windlass.offer_held(p_rows windlass.held[]) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE

@@ -4,10 +4,10 @@
 
 -- Takes the lock of a queue whose claims are limited, before that of the lane: its holder may count what runs
 -- and give out what is left. False: another held it for longer than p_wait ms.
--- Callers: claim. May call: worker. Lock: advisory, (oid of the queue table, hash of the queue), until the
--- transaction ends.
+-- Callers: claim. May call: worker. Plan: free. Lock: advisory, (oid of the queue table, hash of the queue),
+-- until the transaction ends.
 CREATE OR REPLACE FUNCTION windlass.queue_lock(p_lane int, p_wait int) RETURNS boolean
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     v_space  int := ('windlass.queue'::regclass::oid::bigint - 2147483648)::int;
     v_key    int := (SELECT hashtext(l.queue) FROM windlass.lane l WHERE l.id = p_lane);
@@ -26,12 +26,12 @@ END $$;
 -- How many jobs a claim of a limited queue may take: as many as its concurrency leaves free, counted from
 -- claims that have not ended [F3], and no more than its governor's rate allows [F2]. Where that is none:
 -- status 'full', until one ends, or 'slow', until the rate allows more.
--- Callers: claim. May call: worker. Lock: none; the caller holds those of the queue and of this lane. Where
--- the limit is new those of its other lanes, without waiting: a claim that began before may be under way
--- there, and is counted when it has ended; till then 'busy'. It writes nothing where there is room: a
--- claim must get its xid later (see claim_take).
+-- Callers: claim. May call: worker. Plan: free. Lock: none; the caller holds those of the queue and of this
+-- lane. Where the limit is new those of its other lanes, without waiting: a claim that began before may be
+-- under way there, and is counted when it has ended; till then 'busy'. It writes nothing where there is room:
+-- a claim must get its xid later (see claim_take).
 CREATE OR REPLACE FUNCTION windlass.claim_room(p_lane int, p_limit int, OUT room int, OUT status text)
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     q windlass.queue;
 BEGIN
@@ -61,11 +61,11 @@ END $$;
 -- Counts a claim of a limited queue: takes its governor's tokens, and notes it as open until it is found to
 -- have ended [F2] [F3]. False: the bucket is locked by another, as in bucket_try, and the caller must roll
 -- back.
--- Callers: claim, after claim_take. May call: worker. Lock: the bucket's row; the caller holds the locks of
--- queue and lane.
+-- Callers: claim, after claim_take. May call: worker. Plan: free. Lock: the bucket's row; the caller holds
+-- the locks of queue and lane.
 CREATE OR REPLACE FUNCTION windlass.claim_count(
     p_lane int, p_claim bigint, p_n int, p_wait int) RETURNS boolean
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     q windlass.queue;
 BEGIN
@@ -94,11 +94,12 @@ BEGIN
 END $$;
 
 -- The claims of a queue that have not ended, each with its number of unfinished jobs [F3].
--- Callers: claim_room, claim_count. May call: worker. Lock: none; the caller holds that of the queue.
+-- Callers: claim_room, claim_count. May call: worker. Plan: pinned. Lock: none; the caller holds that of the
+-- queue.
 -- A queue with a limit keeps a list of its open claims; if the limit is new, the claims of all workers are
 -- read, as in depth.
 CREATE OR REPLACE FUNCTION windlass.open_claims(p_queue text) RETURNS TABLE (claim bigint, lane int, n bigint)
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql AS $$
 BEGIN
     IF EXISTS (SELECT FROM windlass.limited_queue q WHERE q.queue = p_queue) THEN
         RETURN QUERY
@@ -126,10 +127,10 @@ END $$;
 
 -- Checks a whole call against the load of its queues, once per queue and priority, as they stand before the
 -- call [F4] [F5]. p_keys: the jobs' idempotency keys; a queue is skipped where all its jobs were seen before.
--- Callers: enqueue_mixed. May call: worker, producer. Lock: none.
+-- Callers: enqueue_mixed. May call: worker, producer. Plan: free. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.check_call_load(
     p_queues text[], p_priorities smallint[], p_keys text[]) RETURNS void
-LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+LANGUAGE sql SECURITY DEFINER AS $$
     SELECT windlass.check_load(u.queue, u.priority, u.n)
       FROM (SELECT x.queue, x.priority, count(*)::int AS n, min(x.i) AS i
               FROM unnest(p_queues, p_priorities, p_keys) WITH ORDINALITY AS x (queue, priority, key, i)
@@ -146,7 +147,7 @@ $$;
 
 -- Refuses p_n new jobs of a priority where the queue or the store is overloaded: first Shed [F5], then
 -- QueueFull [F4]. The same as in windlass.core.flow.admission.
--- Callers: enqueue_many, enqueue_one, check_call_load. May call: worker. Lock: none.
+-- Callers: enqueue_many, enqueue_one, check_call_load. May call: worker. Plan: the caller's. Lock: none.
 -- A queue without such limits costs one read of its row. Before anything is refused, committed jobs are
 -- counted instead of positions [S2]. A refusal rolls back the caller's transaction, so the caller counts it:
 -- see note_refused.
@@ -198,7 +199,8 @@ BEGIN
 END $$;
 
 -- How many jobs of a queue are ready, and for how many seconds the oldest of them has waited.
--- Callers: check_load, pressure_now, pressure_of, governed. May call: worker. Lock: none.
+-- Callers: check_load, pressure_now, pressure_of, governed. May call: worker. Plan: generic, pinned.
+-- Lock: none.
 -- The depth is that of positions, so O(lanes), or with p_seen of what has committed (see
 -- lane_committed_depth), which costs more and is used only before a refusal; jobs aside are counted no
 -- further than p_enough, and the wait is looked for only where p_wait asks for it. Its plan is cached
@@ -206,8 +208,7 @@ END $$;
 CREATE OR REPLACE FUNCTION windlass.queue_load(
     p_queue text, p_enough bigint, p_wait boolean, p_seen boolean DEFAULT false, OUT depth bigint,
     OUT wait float8)
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
-SET plan_cache_mode = force_generic_plan AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     v_first timestamptz;
     v_aside timestamptz;
@@ -228,7 +229,7 @@ END $$;
 
 -- How overloaded a queue is: the largest of depth, oldest wait and store latency, each over its limit [F5].
 -- The same as in windlass.core.flow.admission.
--- Callers: check_load. May call: worker. Lock: none.
+-- Callers: check_load. May call: worker. Plan: the caller's. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.shed_level(
     q windlass.queue, p_depth bigint, p_wait float8, p_latency float8) RETURNS float8
 LANGUAGE sql IMMUTABLE AS $$
@@ -238,11 +239,10 @@ $$;
 
 -- Counts jobs that a queue has refused or shed, in a transaction of its own: the producer's has rolled back
 -- [F4] [F5]. A queue that refused is full from then on, until it falls to 60 %.
--- Callers: the store, which ignores a failure. May call: worker, producer. Lock: the queue's row, waited for
--- 100 ms at most.
+-- Callers: the store, which ignores a failure. May call: worker, producer. Plan: free. Lock: the queue's row,
+-- waited for 100 ms at most.
 CREATE OR REPLACE FUNCTION windlass.note_refused(p_queue text, p_n int, p_shed boolean) RETURNS void
-LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '100ms'
-SET jit = off AS $$
+LANGUAGE sql SECURITY DEFINER SET lock_timeout = '100ms' AS $$
     UPDATE windlass.queue q
        SET refused = q.refused + CASE WHEN p_shed THEN 0 ELSE p_n END,
                                            shed = q.shed + CASE WHEN p_shed THEN p_n ELSE 0 END,
@@ -252,9 +252,9 @@ $$;
 
 -- Notes how long the store took to answer, as the coordinator measured it: shed_latency uses it for 30 s
 -- [F5].
--- Callers: the store. May call: worker. Lock: the one row.
+-- Callers: the store. May call: worker. Plan: free. Lock: the one row.
 CREATE OR REPLACE FUNCTION windlass.observe(p_latency float8) RETURNS void
-LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+LANGUAGE sql SECURITY DEFINER AS $$
     UPDATE windlass.observed SET latency = p_latency, at = windlass.unix_time()
 $$;
 
@@ -262,11 +262,11 @@ $$;
 
 -- How full a queue with a max_depth is [F4]: {"fill": ..., "was": ..., "is": ...}, where `was` is the
 -- pressure noted last and `is` the present one; NULL below 70 % where the two are equal.
--- Callers: enqueue_mixed, the store and the adapters, with each enqueue. May call: worker, producer. Lock:
--- none.
+-- Callers: enqueue_mixed, the store and the adapters, with each enqueue. May call: worker, producer. Plan:
+-- free. Lock: none.
 -- A queue without a max_depth costs one look at its row.
 CREATE OR REPLACE FUNCTION windlass.pressure_of(p_queue text) RETURNS text
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     q       windlass.queue;
     v_depth bigint;
@@ -290,7 +290,7 @@ BEGIN
 END $$;
 
 -- The current pressure on a queue [F4].
--- Callers: note_pressure, flow_of. May call: worker. Lock: none.
+-- Callers: note_pressure, flow_of. May call: worker. Plan: the caller's. Lock: none.
 -- Where positions show pressure, committed jobs are counted: see lane_committed_depth.
 CREATE OR REPLACE FUNCTION windlass.pressure_now(q windlass.queue) RETURNS text
 LANGUAGE plpgsql AS $$
@@ -308,7 +308,7 @@ END $$;
 
 -- The pressure on a queue at a depth, with hysteresis: it rises at 70 % and 100 %, and falls at 60 % [F4].
 -- The same as in windlass.core.flow.admission.
--- Callers: check_load, pressure_now, pressure_of. May call: worker. Lock: none.
+-- Callers: check_load, pressure_now, pressure_of. May call: worker. Plan: the caller's. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.pressure_at(q windlass.queue, p_depth bigint) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE WHEN q.max_depth IS NULL THEN 'none'
@@ -320,10 +320,10 @@ LANGUAGE sql IMMUTABLE AS $$
 $$;
 
 -- Keeps the pressure on each queue that has a max_depth up to date [F4].
--- Callers: the store, with each promote. May call: worker. Lock: the rows of queues whose pressure has
--- changed, without waiting.
+-- Callers: the store, with each promote. May call: worker. Plan: free. Lock: the rows of queues whose
+-- pressure has changed, without waiting.
 CREATE OR REPLACE FUNCTION windlass.note_pressure() RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     q          windlass.queue;
     v_pressure text;
@@ -342,11 +342,11 @@ END $$;
 
 -- Notes the pressure that an enqueue has seen on a queue, in a transaction of its own, unless it was changed
 -- since: that a queue became full, or emptied, must not be lost between two promotes [F4]. Callers: the
--- store, after an enqueue that saw a change. May call: worker, producer. Lock: the queue's row, without
--- waiting: if it is locked, promote does it. A constraint that is broken would show the row to a producer, so
--- an unknown pressure changes nothing.
+-- store, after an enqueue that saw a change. May call: worker, producer. Plan: free. Lock: the queue's row,
+-- without waiting: if it is locked, promote does it. A constraint that is broken would show the row to a
+-- producer, so an unknown pressure changes nothing.
 CREATE OR REPLACE FUNCTION windlass.change_pressure(p_queue text, p_was text, p_is text) RETURNS void
-LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+LANGUAGE sql SECURITY DEFINER AS $$
     UPDATE windlass.queue q SET pressure = p_is
      WHERE q.name = (SELECT x.name FROM windlass.queue x WHERE x.name = p_queue FOR NO KEY UPDATE SKIP LOCKED)
        AND q.pressure = p_was AND p_is IN ('none', 'soft', 'full') AND q.max_depth IS NOT NULL
@@ -354,10 +354,10 @@ $$;
 
 -- The flow control of a queue: {"pressure": ...} as of its present depth [F4], and {"rate": ..., "why": ...}
 -- where it is governed [F2].
--- Callers: the store's readings. May call: worker, reader. Lock: none.
+-- Callers: the store's readings. May call: worker, reader. Plan: free. Lock: none.
 -- Volatile, so that set_queue's own answer shows what it has just set.
 CREATE OR REPLACE FUNCTION windlass.flow_of(q windlass.queue) RETURNS jsonb
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $$
 DECLARE
     v_flow jsonb := jsonb_build_object('pressure', 'none');
 BEGIN

@@ -3,7 +3,7 @@
 -- exceeded whichever of them ends first, and how [F3] [F6].
 
 -- How many places of a gate are taken: one by each pass, but only one by all those of a run.
--- Callers: claim_gated, claim_called_back. May call: worker. Lock: none.
+-- Callers: claim_gated, claim_called_back. May call: worker. Plan: the caller's. Lock: none.
 -- Its plan is cached, and fixed by the settings of those that call it.
 CREATE OR REPLACE FUNCTION windlass.places_taken(p_gate text) RETURNS bigint
 LANGUAGE plpgsql STABLE AS $$
@@ -14,8 +14,9 @@ END $$;
 -- The places of a gate: how many are taken, as places_taken says; leaving: somebody is giving one up, in a
 -- transaction that may be open. Who does so may not see the job that joins the list meanwhile, so whoever
 -- finds no room for that job leaves a note.
--- Callers: places_taken, admit_gate, admit_lists, enqueue_straight. May call: worker. Lock: none. It is
--- inlined, so both are of one moment. Of a pass that was only locked, or removed in vain, xmax is older.
+-- Callers: places_taken, admit_gate, admit_lists, enqueue_straight. May call: worker. Plan: the caller's.
+-- Lock: none. It is inlined, so both are of one moment. Of a pass that was only locked, or removed in vain,
+-- xmax is older.
 CREATE OR REPLACE FUNCTION windlass.gate_places(p_gate text) RETURNS TABLE (taken bigint, leaving boolean)
 LANGUAGE sql STABLE AS $$
     SELECT r.n + o.n, least(r.newest, o.newest) < 2147483647  -- that of no xmax
@@ -33,7 +34,7 @@ $$;
 -- Hands over what follows some jobs in the waiting lists of their gates: up to p_run behind each. They
 -- are at the back of the lane now, with their passes; the caller writes their claim (p_claim).
 -- Callers: hand_over, which holds the gates, as admit_lists or waiting_first have locked them. May call:
--- worker. Lock: the rows it takes, without waiting; those of offer.
+-- worker. Plan: generic, pinned, nested. Lock: the rows it takes, without waiting; those of offer.
 -- It takes what stands first in a list, and stops short of a job that has another gate to pass or a limit of
 -- its own, is a part, needs tokens (p_tokens: their tasks), has seen a worker die, or is of another lane; and
 -- of one that somebody else has locked, or had: xmax tells, and is cheaper than a lock of our own. So nobody
@@ -44,9 +45,7 @@ $$;
 CREATE OR REPLACE FUNCTION windlass.add_followers(
     p_lane windlass.lane, p_claim bigint, p_rows windlass.held[], p_run int, p_tokens text[])
 RETURNS windlass.handed[]
-LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
-SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     v_before text := current_setting('lock_timeout');
     v_now    timestamptz := windlass.now();
@@ -132,7 +131,7 @@ EXCEPTION WHEN lock_not_available OR unique_violation THEN
 END $$;
 
 -- Whether a job behind a gate has no limit but this one.
--- Callers: add_followers. May call: worker. Lock: none.
+-- Callers: add_followers. May call: worker. Plan: the caller's. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.has_limit(p_kind text, p_task text, p_options json, p_most bigint)
 RETURNS boolean
 LANGUAGE plpgsql STABLE AS $$
@@ -150,8 +149,8 @@ END $$;
 -- its turn, without a pass, instead of offering it again; false: it is to be offered or deferred like any
 -- other.
 -- Callers: finish_others, hand_back, for one job after the other in the order of their claim, after those of
--- the flush that have ended for good. May call: worker. Lock: the rows it writes; those of the run are
--- written by nobody else: see worker_alone, and hand_back.
+-- the flush that have ended for good. May call: worker. Plan: generic, pinned. Lock: the rows it writes;
+-- those of the run are written by nobody else: see worker_alone, and hand_back.
 -- Of an ordering key the first that is left of the run keeps its place, and those behind it wait for it [F6];
 -- unless one that stood before it was put back in this transaction.
 -- Of another key, or a task, a job that is put off gives up its place as ever, and the last one that is left
@@ -159,9 +158,7 @@ END $$;
 CREATE OR REPLACE FUNCTION windlass.rejoin_list(
     p_job bigint, p_ready windlass.ready, p_attempt int, p_deaths int, p_delay float8, p_ended bigint[])
 RETURNS boolean
-LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
-SET jit = off AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     p windlass.pass;
 BEGIN
@@ -187,9 +184,9 @@ BEGIN
 END $$;
 
 -- Puts one job back into the waiting list whose pass it has, at its turn.
--- Callers: rejoin_list, break_runs. May call: worker. Lock: the rows it writes. Its turn stays: draw_turn
--- must know, which would give it the one of this commit. It is ready from now on, like any job whose attempt
--- is over: by that the next run knows that it is not the first, and looks for steps [W1].
+-- Callers: rejoin_list, break_runs. May call: worker. Plan: the caller's. Lock: the rows it writes. Its turn
+-- stays: draw_turn must know, which would give it the one of this commit. It is ready from now on, like any
+-- job whose attempt is over: by that the next run knows that it is not the first, and looks for steps [W1].
 CREATE OR REPLACE FUNCTION windlass.put_back(
     p windlass.pass, p_ready windlass.ready, p_attempt int, p_deaths int) RETURNS void
 LANGUAGE plpgsql AS $$
@@ -212,11 +209,11 @@ END $$;
 -- Breaks off runs that were handed over of tasks which have got a limit since: all but the first of each go
 -- back to where they waited, since each must pass that gate, too, and others come between them there [F3].
 -- Returns what stays.
--- Callers: handed_recheck, after the commit of the flush. May call: worker. Lock: mostly none; else the
--- worker's life row, as in claim_recheck; ACCESS SHARE on claim, as in finish.
+-- Callers: handed_recheck, after the commit of the flush. May call: worker. Plan: pinned. Lock: mostly none;
+-- else the worker's life row, as in claim_recheck; ACCESS SHARE on claim, as in finish.
 CREATE OR REPLACE FUNCTION windlass.break_runs(p_worker bigint, p_handed windlass.handed[])
 RETURNS windlass.handed[]
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     v_tasks text[] := windlass.limited_tasks(ARRAY(SELECT h.task FROM unnest(p_handed) AS h WHERE h.run > 0));
     v_back  bigint[];
