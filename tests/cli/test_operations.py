@@ -15,11 +15,24 @@ from windlass.operations.new_jobs import new_jobs
 from windlass.operations.operation import Operation, Ops, Subject
 from windlass.operations.parents import parents
 from windlass.operations.principal import Principal, Role
+from windlass.operations.queues import pause_queues, queues, resume_queue
 from windlass.operations.schedules import schedules
 from windlass.operations.signals import signals
+from windlass.operations.tasks import tasks
 from windlass.web.api.routing import ENDPOINTS
 
-SUBJECTS: tuple[Subject, ...] = (budgets, bulk, groups, jobs, new_jobs, parents, schedules, signals)
+SUBJECTS: tuple[Subject, ...] = (
+    budgets,
+    bulk,
+    groups,
+    jobs,
+    new_jobs,
+    parents,
+    queues,
+    schedules,
+    signals,
+    tasks,
+)
 EVERY = pytest.mark.parametrize(
     "operation", [each for subject in SUBJECTS for each in subject], ids=lambda each: str(each.name)
 )
@@ -74,3 +87,35 @@ def test_what_does_not_exist_is_refused_in_the_same_words(any_desk: Desk) -> Non
     any_desk.ok("budget", "set", "github", "--rate", "1/h")
     said = any_desk.refused("budget", "drain", "githbu")
     assert "no budget 'githbu'; there are github" in said
+
+
+def test_m2_several_at_once_are_all_found_before_one_is_changed(any_desk: Desk) -> None:
+    """[M2] [K2] Each gets an event of its own, and one that does not exist keeps the others as they are."""
+    for name in ("imports", "mail"):
+        any_desk.ok("queue", "set", name)
+    assert "no queue 'mial'" in any_desk.refused("queue", "pause", "imports", "mial")
+    printed = any_desk.json("queue", "pause", "imports", "mail")["queues"]
+    assert [(queue["name"], queue["paused"], queue["state_text"]) for queue in printed] == [
+        ("imports", True, "paused"),
+        ("mail", True, "paused"),
+    ]
+
+    async def resume(rig: Any) -> Ops:
+        ops = Ops(Windlass(), rig.store, Principal("me", Role.OPERATE))
+        assert (await resume_queue(ops, "mail")).state_text == ""
+        assert all(queue.paused for queue in (await pause_queues(ops, ["imports", "mail"])).queues)
+        return ops
+
+    ops = any_desk.visit(resume)
+    assert [(each.text, each.queue) for each in ops.deeds] == [
+        ("resumed", "mail"),
+        ("paused", "imports"),
+        ("paused", "mail"),
+    ]
+    assert ops.said == "imports, mail paused"
+
+
+@pytest.mark.parametrize("value", ["1000000001s", "12000d"])
+def test_a_setting_that_no_store_could_use_is_refused(any_desk: Desk, value: str) -> None:
+    for words in (("queue", "set", "mail", "--cool-base"), ("task", "set", "t", "--batch-timeout")):
+        assert "must be at most 1,000,000,000" in any_desk.refused(*words, value)

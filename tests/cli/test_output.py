@@ -33,7 +33,7 @@ TABLES = {
     "jobs": jobs._COLUMNS,
     "parents": parent_page.COLUMNS,
     "parent show": parent_page.PARTS,
-    "queues": (*queues.COLUMNS, "??>slots", "??>workers", "state"),
+    "queues": queues.LISTED,
     "schedules": schedules._COLUMNS,
     "tasks": tasks._COLUMNS,
     "reconcile": tasks._COUNTS,

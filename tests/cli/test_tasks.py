@@ -3,6 +3,7 @@ jobs that come after others, as they are made and shown [P12]."""
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -56,22 +57,27 @@ def record(desk: Desk) -> list[TaskRecord]:
     return desk.visit(lambda rig: rig.store.tasks())
 
 
+def listed(desk: Desk, name: str, *arguments: str) -> dict[str, Any]:
+    """What `windlass tasks` says of a task."""
+    (found,) = [task for task in desk.json("tasks", *arguments)["tasks"] if task["name"] == name]
+    return dict(found)
+
+
 # -- settings [P6] --------------------------------------------------------------------------------------
 
 
 def test_p6_settings_change_and_go_back_to_what_the_code_says(any_desk: Desk) -> None:
-    assert any_desk.json("tasks") == {"tasks": []}
+    assert "embed" not in any_desk.ok("tasks")
     said = any_desk.ok("task", "set", "embed", "--batch", "32", "--batch-timeout", "2m", "--parallel", "4")
     assert said.startswith("batch            32\nbatch-timeout    2 min\nparallel         4\n")
     assert record(any_desk) == [TaskRecord(name="embed", batch=32, batch_timeout=120, parallel=4)]
-    (shape,) = any_desk.json("tasks")["tasks"]
-    assert (shape["name"], shape["batch"], shape["batch_timeout"], shape["parallel"]) == ("embed", 32, 120, 4)
+    view = listed(any_desk, "embed")
+    assert (view["batch"], view["batch_timeout"], view["parallel"], view["known"]) == (32, 120, 4, False)
     said = any_desk.ok("task", "set", "embed", "--batch", "default", "--batch-timeout", "Default")
     assert said.startswith("batch            default\nbatch-timeout    default\nparallel         4\n")
-    shown = any_desk.ok("tasks")
-    assert "embed" in shown
-    assert shown.count("default") == 5
-    assert any_desk.json("task", "set", "embed")["task"]["parallel"] == 4
+    (shown,) = [line for line in any_desk.ok("tasks").splitlines() if line.startswith("embed")]
+    assert shown.split() == ["embed", "0", "default", "default", "4", "default", "default", "default"]
+    assert any_desk.json("task", "set", "embed")["parallel"] == 4
     any_desk.ok("task", "set", "embed", "--parallel", "default")
     assert record(any_desk) == []
 
@@ -81,8 +87,8 @@ def test_p13_a_chunk_is_a_size_or_a_number(any_desk: Desk) -> None:
     assert "chunk            134,217,728\n" in any_desk.ok("task", "set", "embed", "--chunk", "128MiB")
     assert record(any_desk) == [TaskRecord(name="embed", chunk=128 * 1024 * 1024)]
     assert "134,217,728" in any_desk.ok("tasks")
-    assert any_desk.json("task", "set", "embed", "--chunk", "50")["task"]["chunk"] == 50
-    assert any_desk.json("tasks")["tasks"][0]["chunk"] == 50
+    assert any_desk.json("task", "set", "embed", "--chunk", "50")["chunk"] == 50
+    assert listed(any_desk, "embed")["chunk"] == 50
     any_desk.ok("task", "set", "embed", "--chunk", "default")
     assert record(any_desk) == []
 
@@ -121,6 +127,8 @@ def test_with_an_app_a_mistyped_name_is_refused(desk: Desk, catalog: str) -> Non
     assert "has no task 'embde'; did you mean" in said
     assert record(desk) == []
     desk.ok("task", "set", "embed", "--batch", "3", "--app", catalog)
+    known = listed(desk, "crawl", "--app", catalog)
+    assert (known["known"], known["queue"], known["ready"], known["batch"]) == (True, "web", 0, None)
 
 
 # -- gaps [K5] ------------------------------------------------------------------------------------------

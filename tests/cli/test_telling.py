@@ -151,7 +151,7 @@ def test_m2_an_account_without_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_m2_a_name_stays_on_one_line() -> None:
-    (event,) = audit.events([audit.paused("mail", True)], 0.0, "ada (night \x1b[2J shift)@cli")
+    (event,) = audit.events([audit.AuditEntry("paused", queue="mail")], 0.0, "ada (night \x1b[2J shift)@cli")
     assert event.worker.startswith("ada (night")
     assert "\x1b" not in event.worker
 

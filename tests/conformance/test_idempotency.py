@@ -28,6 +28,14 @@ async def test_sending_a_whole_batch_again(rig: Rig) -> None:
     assert len(await rig.listing()) == 20
 
 
+async def test_one_of_many_has_its_number_behind_the_key(rig: Rig) -> None:
+    """[E2] [E7] That counts beyond the 255 characters of a key, as `enqueue_many` sends it."""
+    batch = [job(f"t{n}", idempotency_key=f"{'k' * 255}/{n}") for n in (0, 17)]
+    first = await rig.store.enqueue(batch)
+    assert [receipt.status for receipt in first] == ["enqueued", "enqueued"]
+    assert [receipt.id for receipt in await rig.store.enqueue(batch)] == [receipt.id for receipt in first]
+
+
 async def test_keys_count_within_one_call(rig: Rig) -> None:
     """[E7]"""
     first, again, other = await rig.store.enqueue(

@@ -22,6 +22,7 @@ from windlass.core.states import Kind, Priority, State
 from windlass.errors import AlreadyEnqueued, StoreMoved
 from windlass.store.moving.copy import Copy
 from windlass.store.records import Checkpoint, Emits, NewSchedule, Step, Wait
+from windlass.store.signal_rules import keyed
 
 Work = Callable[[Rig], Awaitable[Any]]
 
@@ -233,6 +234,26 @@ def test_w2_a_job_that_waits_for_signals_waits_on_there_and_takes_those_that_it_
         for task in ("crashed", "dead"):
             assert [await took(task, "yes", "wait:yes"), await took(task, "yes", "wait:yes#2")] == ["1", "2"]
 
+    pair.there.visit(check)
+
+
+def test_w2_e7_a_signal_that_is_sent_again_there_with_its_key_is_sent_once(pair: Pair) -> None:
+    """Also to another job, the keys of one are not those of the next; and one that has been forgotten is."""
+    made: dict[str, int] = {}
+
+    async def fill(rig: Rig) -> None:
+        for name in ("one", "other"):
+            made[name] = (await rig.one(name)).id
+        assert await rig.store.signal(made["one"], "yes", "1", once=keyed(made["one"], "evt/7")) == "kept"
+
+    async def check(rig: Rig) -> None:
+        one, other = (pair.ids()[made[name]] for name in ("one", "other"))
+        assert await rig.store.signal(one, "yes", "1", once=keyed(one, "evt/7")) == "repeated"
+        assert await rig.store.signal(one, "yes", "1", once=keyed(one, "evt/8")) == "kept"
+        assert await rig.store.signal(other, "yes", "1", once=keyed(other, "evt/7")) == "kept"
+
+    pair.here.visit(fill)
+    pair.copy()
     pair.there.visit(check)
 
 

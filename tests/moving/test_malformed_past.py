@@ -21,7 +21,8 @@ MALFORMED: list[dict[str, Any]] = [
     {"stream": [{**BATCH, "events": []}]}, {"stream": [{**BATCH, "events": "x"}]},
     {"waits": [{"name": "wait:x"}]}, {"signals": [{"value": 1}]},
     {"signals": [{"name": "x", "at": "infinity"}]}, {"checkpoint": []}, {"checkpoint": {"done": 1}},
-    {"checkpoint": {"data": {}, "at": 1e300}},
+    {"checkpoint": {"data": {}, "at": 1e300}}, {"signal_keys": [{"key": "k"}]},
+    {"signal_keys": [{"key": "k" * 256, "until": "2100-01-01"}]},
 ]  # fmt: skip
 
 

@@ -43,7 +43,7 @@ VERBS: Final = {
     "schedules": ("schedules", "List, run, pause and backfill schedules."),
     "sql": ("database", "Print the PostgreSQL schema as SQL."),
     "task": ("tasks", "Change the settings of a task."),
-    "tasks": ("tasks", "List tasks whose settings were changed."),
+    "tasks": ("tasks", "List tasks: their ready jobs and settings."),
     "top": ("top", "Watch queues and workers live."),
     "watermarks": ("flow", "List how far the ordering keys of a queue have come."),
     "waits": ("jobs", "List jobs that wait for a signal."),

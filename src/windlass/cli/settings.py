@@ -3,7 +3,7 @@ settings are printed: one of each for every entry of `windlass.store.fields`."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Container, Mapping
+from collections.abc import Callable, Container, Mapping
 from typing import Any, Final, TypeVar, cast
 
 import click
@@ -11,17 +11,13 @@ import msgspec
 from click.types import convert_type
 
 from windlass.cli.options import Count, JobId, OrWord, PerSecond, QueueName, Reader, Span, header, moment
-from windlass.cli.target import Target, refusals
 from windlass.core.flow.rates import rate_text
-from windlass.presentation.audit import AuditEntry
 from windlass.presentation.text import one_line, span
 from windlass.store.fields import Field, JobOptions, Unit, fields_of
-from windlass.store.protocol import Store
 from windlass.store.records import JOB_OPTIONS
 from windlass.tasks.schedule_options import NOT_OF_SCHEDULES
 
 F = TypeVar("F", bound=Callable[..., Any])
-R = TypeVar("R", bound=msgspec.Struct)
 _LISTS: Final = ("ids", "tags", "headers")
 _HOW: Final = {
     **dict.fromkeys(_LISTS, " It may be repeated."),
@@ -97,21 +93,6 @@ def changes_of(record: type[msgspec.Struct], given: Mapping[str, Any]) -> dict[s
         for name, value in given.items()
         if value is not None
     }
-
-
-def change(
-    target: Target,
-    name: str,
-    changes: Mapping[str, Any],
-    set_of: Callable[[Store], Callable[[str, Mapping[str, Any]], Awaitable[R]]],
-    entry: Callable[[str, Mapping[str, Any]], AuditEntry],
-    about: str = "",
-) -> R:
-    """Change settings of what has this name, or make it; the record as it is then."""
-    with refusals(about):
-        return target.act(
-            lambda store: set_of(store)(name, changes), lambda _: [entry(name, changes)], create=True
-        )
 
 
 def shown(value: Any, unit: Unit | None, none: str = "none") -> str:

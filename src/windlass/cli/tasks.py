@@ -1,5 +1,5 @@
-"""The verbs about tasks: tasks lists what the store says of them, task set changes that without a change of
-code [P6], reconcile enqueues now what a task says is missing [K5]."""
+"""The verbs about tasks: tasks lists them and what the store says of them, task set changes that without a
+change of code [P6], reconcile enqueues now what a task says is missing [K5]."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ import msgspec
 from windlass.cli.enqueue import find_task
 from windlass.cli.options import database_option, json_option, schema_option, with_json
 from windlass.cli.output import print_json, print_listing
-from windlass.cli.settings import change, changes_of, setting_options, shown
+from windlass.cli.settings import changes_of, setting_options, shown
 from windlass.cli.target import Target
-from windlass.core.names import check_name
+from windlass.cli.verbs import command, table
 from windlass.errors import ConfigurationError, StoreError
-from windlass.presentation import audit
+from windlass.operations import tasks as operations
+from windlass.operations.tasks import TaskView
 from windlass.presentation.text import Shape
 from windlass.store.fields import TaskRecord, fields_of
 from windlass.store.protocol import Store
@@ -25,18 +26,8 @@ from windlass.tasks.gaps import Reconciled
 
 _DEFAULT: Final = "default"
 _FIELDS: Final = fields_of(TaskRecord)
-_COLUMNS: Final = ("task", *(f"?>{field.label.lower()}" for field in _FIELDS.values()))
+_COLUMNS: Final = ("task", ">ready", *(f"?>{field.label.lower()}" for field in _FIELDS.values()))
 _COUNTS: Final = ("task", ">found", ">enqueued", ">under way", ">parked")
-
-
-@click.command()
-@with_json
-def tasks(target: Target, as_json: bool) -> None:
-    """Tasks whose settings were changed in the store; what was not is as their code says."""
-    found = target.run(lambda store: store.tasks())
-    print_listing(
-        as_json, "tasks", found, msgspec.structs.asdict, _COLUMNS, lambda task: (task.name, *_settings(task))
-    )
 
 
 @click.group()
@@ -53,22 +44,26 @@ def set_(target: Target, name: str, as_json: bool, **given: Any) -> None:
 
     With --app, a name that the app does not know is refused.
     """
-    check_name("task", name)
     if target.app_name is not None:
         find_task(target, name)
-    changes = changes_of(TaskRecord, given)
-    about = f"task {name}: "
-    record = change(target, name, changes, lambda store: store.set_task, audit.set_task, about)
+    view, _ = target.operate(operations.set_task, name=name, changes=changes_of(TaskRecord, given))
     if as_json:
-        print_json({"task": record})
+        print_json(view)
         return
-    for name, value in zip(_FIELDS, _settings(record), strict=True):
-        click.echo(f"{name.replace('_', '-'):15}  {value}")
+    for setting, value in zip(_FIELDS, _settings(view), strict=True):
+        click.echo(f"{setting.replace('_', '-'):15}  {value}")
 
 
-def _settings(record: TaskRecord) -> list[str]:
+def _settings(task: TaskView) -> list[str]:
     """The settings of a task as they are printed."""
-    return [shown(getattr(record, name), field.unit, _DEFAULT) for name, field in _FIELDS.items()]
+    return [shown(getattr(task, name), field.unit, _DEFAULT) for name, field in _FIELDS.items()]
+
+
+def _task_row(task: TaskView) -> Sequence[object]:
+    return task.name, f"{'~' if task.estimate else ''}{task.ready:,}", *_settings(task)
+
+
+tasks: Final = command(operations.list_tasks, table(_COLUMNS, _task_row))
 
 
 @click.command()

@@ -20,8 +20,9 @@ from windlass.cli.output import make_table, print_json, print_listing, show, wat
 from windlass.cli.queues import COLUMNS, queue_row
 from windlass.cli.target import Target
 from windlass.operations.budgets import BudgetView
+from windlass.operations.queues import GateView, QueueView
 from windlass.presentation.cluster_state import ClusterState, read_full_state, read_state
-from windlass.presentation.flow import GateShape, QueueShape, WorkerShape
+from windlass.presentation.flow import WorkerShape
 from windlass.presentation.text import Shape, iso, plain, span
 from windlass.presentation.waiting import worker_in_words
 from windlass.store.protocol import Store
@@ -87,13 +88,13 @@ def frame(sample: ClusterState, before: ClusterState | None) -> RenderableType:
     if sample.short:
         tables.append(make_table(BUDGETS, [budget_row(budget) for budget in sample.short]))
     if sample.gates:
-        tables.append(make_table(GATES, [gate_row(gate, sample.short) for gate in sample.gates]))
+        tables.append(make_table(GATES, [gate_row(gate) for gate in _gates(sample)]))
     return Group(*[each for table in tables for each in (Text(), table)][1:])
 
 
 def _queue_row(sample: ClusterState, before: ClusterState | None, name: str) -> Sequence[object]:
     changes = (None if rate is None else f"{rate:+,.1f}" for rate in rates(sample, before, name))
-    return *queue_row(sample, name), *changes, sample.in_words(name)
+    return *queue_row(QueueView.of(sample, name, {}, {})), *changes, sample.in_words(name)
 
 
 def _short_row(worker: WorkerRecord, sample: ClusterState) -> Sequence[object]:
@@ -101,9 +102,13 @@ def _short_row(worker: WorkerRecord, sample: ClusterState) -> Sequence[object]:
     return worker.label or worker.id, beat, _state(worker, sample), ", ".join(worker.queues)
 
 
+def _gates(sample: ClusterState) -> list[GateView]:
+    return [GateView.of(gate, sample.short) for gate in sample.gates]
+
+
 def frame_as_json(sample: ClusterState, before: ClusterState | None) -> Shape:
     """The same as one document."""
-    queues = [plain(QueueShape.of(sample, name)) for name in sample.names()]
+    queues = [plain(QueueView.of(sample, name, {}, {})) for name in sample.names()]
     for queue in queues:
         queue["unfinished_per_second"], queue["dead_per_second"] = rates(sample, before, queue["name"])
     return {
@@ -111,7 +116,7 @@ def frame_as_json(sample: ClusterState, before: ClusterState | None) -> Shape:
         "queues": queues,
         "workers": [WorkerShape.of(worker, sample) for worker in sample.workers],
         "short_budgets": [BudgetView.of(budget) for budget in sample.short],
-        "gates": [GateShape.of(gate) for gate in sample.gates],
+        "gates": _gates(sample),
     }
 
 

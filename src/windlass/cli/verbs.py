@@ -70,7 +70,10 @@ def _parameter(param: Param) -> Callable[[Callable[..., None]], Callable[..., No
         return limit_option(param.default)
     kind, metavar = _reader(param)
     if param.default is msgspec.NODEFAULT:
-        return click.argument(param.name, type=kind)
+        many = any(get_origin(each) is list for each in (param.type, *get_args(param.type)))
+        return click.argument(
+            param.name, type=kind, metavar=param.help.option or None, nargs=-1 if many else 1, required=True
+        )
     flag, show = param.help.option or f"--{param.name.replace('_', '-')}", bool(param.default)
     if param.default is False:
         return click.option(flag, param.name, is_flag=True, help=param.help.text)

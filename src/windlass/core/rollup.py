@@ -8,7 +8,7 @@ is associative and commutative, so it does not matter in which order or in how m
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final, Literal, NamedTuple, TypeVar
 
 import msgspec
@@ -120,6 +120,14 @@ def standing(sample: Sample) -> tuple[float, float]:
         return 0.0, 0.0
     waited = sample.counts.get("waited" if sample.queue else "waited_most", 0)
     return sample.counts.get("ready", 0) / looks, waited / looks / 1000.0
+
+
+def rate(samples: Iterable[Sample], now: float, kinds: Collection[str] = ("succeeded",)) -> float:
+    """Return how many jobs ended in these ways in a second, over the last whole minute and what has passed of
+    the present one."""
+    since = int(now) - int(now) % MINUTE - MINUTE
+    ended = sum(sample.counts.get(kind, 0) for sample in samples if sample.at >= since for kind in kinds)
+    return round(ended / max(now - since, 1.0), 3)
 
 
 def add_up(counted: dict[K, int], more: Mapping[K, int]) -> None:

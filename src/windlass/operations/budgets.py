@@ -15,7 +15,7 @@ from windlass.core.counts import plural
 from windlass.core.flow.rates import rate_text
 from windlass.core.names import check_name
 from windlass.operations.operation import Help, Limit, Name, Ops, Removed, Settings, Subject, Text
-from windlass.operations.refusals import NotFound, refusing
+from windlass.operations.refusals import NotFound, check_bounds, refusing
 from windlass.presentation.audit import changes_in_words
 from windlass.presentation.text import iso, shaped, span
 from windlass.presentation.waiting import budget_in_words
@@ -97,6 +97,7 @@ async def set_budget(ops: Ops, name: Name, changes: Changes) -> BudgetView:
 
     What is not given stays as it is."""
     check_name("budget", name)
+    check_bounds(changes)
     with refusing():
         record = await ops.store.set_budget(name, changes)
     ops.did(f"budget {name}: set: {changes_in_words(changes)}")

@@ -78,6 +78,10 @@ class Reads(Protocol):
     def in_words(self, error: Exception) -> str:
         """Return what readers may see of an error."""
 
+
+class Server(Reads, Protocol):
+    """A server in which operations run."""
+
     async def done(self, principal: Principal, *deeds: AuditEntry) -> None:
         """Record what somebody did, and let readers read again."""
 
@@ -85,7 +89,9 @@ class Reads(Protocol):
 class Ops:
     """What an operation is handed."""
 
-    def __init__(self, app: Windlass, store: Store, principal: Principal, reads: Reads | None = None) -> None:
+    def __init__(
+        self, app: Windlass, store: Store, principal: Principal, reads: Server | None = None
+    ) -> None:
         self.app: Final = app
         self.store: Final = store
         self.principal: Final = principal
@@ -167,7 +173,7 @@ class Help(NamedTuple):
     text: str
     unit: Unit | None = None
     option: str = ""
-    """The flag, where it is not made of the name."""
+    """The flag, or how an argument without one is shown, where that is not made of the name."""
 
 
 class Removed(msgspec.Struct, frozen=True):
@@ -209,8 +215,8 @@ class Operation(Generic[P, R]):
     ) -> None:
         self.function: Final = function
         self.name: Final = function.__name__
-        verb = self.name.partition("_")[0]
-        self.command: Final = subject if verb == "list" else verb
+        verb, _, what = self.name.partition("_")
+        self.command: Final = what if verb == "list" else verb
         """Its command: `budgets` of `list_budgets`, `drain` of `drain_budget`."""
         self.subject: Final = subject
         self.role: Final = role

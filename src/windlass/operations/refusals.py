@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import ClassVar
+from typing import Any, ClassVar, Final
 
-from windlass.errors import WindlassError
+from windlass.errors import InvalidOption, WindlassError
 from windlass.presentation.text import one_line
+
+MAX_VALUE: Final = 1_000_000_000.0
+"""The largest time or rate of a setting: seconds beyond it are longer than any useful duration."""
 
 
 class Refusal(WindlassError):
@@ -64,7 +67,16 @@ def refusing() -> Iterator[None]:
     """Turn what a store says about a value into a refusal."""
     try:
         yield
+    except InvalidOption as error:
+        raise Invalid(one_line(str(error))) from error
     except WindlassError:
         raise
     except ValueError as error:
         raise Invalid(one_line(str(error))) from error
+
+
+def check_bounds(changes: Mapping[str, Any]) -> None:
+    """Refuse times and rates that are too large for any setting. The store checks the rest."""
+    for name, value in changes.items():
+        if isinstance(value, float) and not abs(value) <= MAX_VALUE:  # nor is NaN
+            raise Invalid(f"{name}: must be at most {MAX_VALUE:,.0f}", name)

@@ -48,27 +48,7 @@ def events(entries: Iterable[AuditEntry], at: float, by: str) -> list[Event]:
     ]
 
 
-# -- queues and tasks -----------------------------------------------------------------------------------
-
-
-def paused(queue: str, paused: bool) -> AuditEntry:
-    """A queue was paused or resumed."""
-    return AuditEntry("paused" if paused else "resumed", queue=queue)
-
-
-def warmed(queue: str) -> AuditEntry:
-    """The cool-down of a queue was ended."""
-    return AuditEntry("warmed: its cool-down has ended", queue=queue)
-
-
-def set_queue(queue: str, changes: Mapping[str, Any]) -> AuditEntry:
-    """Settings of a queue were changed."""
-    return AuditEntry(f"set: {changes_in_words(changes)}", queue=queue)
-
-
-def set_task(task: str, changes: Mapping[str, Any]) -> AuditEntry:
-    """Settings of a task were changed."""
-    return AuditEntry(f"set: {changes_in_words(changes)}", task=task)
+# -- duties ---------------------------------------------------------------------------------------------
 
 
 def duty(name: str, text: str) -> AuditEntry:

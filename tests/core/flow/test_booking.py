@@ -10,7 +10,7 @@ from windlass.core.flow.bucket import AHEAD, HELD_FOR, Bucket
 NOW = 1_750_000_000.0
 SLACK = 1e-3
 """Of rounding: a time of today has a last digit of some 0.2 µs, and a rate multiplies it."""
-ACTIONS = ["book", "book", "book", "take", "ask", "lease", "give back", "drain", "step"]
+ACTIONS = ["book", "book", "book", "take", "ask", "lease", "give back", "drain", "set", "step"]
 rates = st.sampled_from([0.0, 1.0, 10.0, 100.0, 1000.0])
 passing = st.sampled_from([0.0, 0.001, 0.01, 0.05, 0.3]) | st.floats(0, 0.2)
 steps = st.lists(st.tuples(st.sampled_from(ACTIONS), passing, st.integers(1, 12)), max_size=50)
@@ -47,6 +47,8 @@ def test_no_window_has_more_than_the_rate_and_a_burst(
                 granted.remove(next(grant for grant in granted if grant[1] == size and grant[0] >= at))
             case "drain":
                 bucket = bucket.drained(0.0, now)
+            case "set":  # to what it is, as each deploy may
+                bucket = bucket.changed(rate, burst, now)
             case "step":
                 off -= n / 2
     granted.sort()
@@ -82,3 +84,14 @@ def test_a_booking_is_as_long_as_it_takes_to_grow() -> None:
     assert Bucket.full(100.0, 1, NOW).capped(1, "day", "UTC").book(1, NOW).soon(1, NOW) == math.inf
     assert bucket.drained(0.01, NOW).soon(1, NOW + 0.005) == math.inf
     assert bucket.drained(0.0, NOW).soon(1, NOW + 0.005) == math.inf, "what was booked is paid off first"
+
+
+def test_what_was_booked_counts_where_a_budget_is_set_again() -> None:
+    """[F1] Each deploy may do so: another booking would start beside those that were made."""
+    bucket = Bucket.full(100.0, 1, NOW)
+    while bucket.soon(1, NOW) < math.inf:
+        bucket = bucket.book(1, NOW)
+    for rate, wait in ((100.0, 0.11), (10.0, 0.2)):
+        again = bucket.changed(rate, 1, NOW)
+        assert again.soon(1, NOW + 0.005) == math.inf
+        assert abs(again.wait(1, NOW) - wait) < 1e-6

@@ -93,7 +93,8 @@ class Odd(Dead):
 
 SIGNALS = {
     "retry": Retry(),
-    "retry after": Retry(3, base=1, cap=2, jitter=0.5, factor=4, after="10s"),
+    "retry after": Retry(after="10s"),
+    "retry by factor": Retry(3, base=1, cap=2, jitter=0.5, factor=4),
     "retry with waits": Retry(3, waits=["1m", "4m"]),
     "snooze": Snooze("5m"),
     "throttled": Throttled(),

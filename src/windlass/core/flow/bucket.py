@@ -282,13 +282,16 @@ class Bucket(msgspec.Struct, frozen=True):
 
     def changed(self, rate: float, burst: float, now: float) -> Bucket:
         """The bucket with another rate and size; what it has grown so far counts by the old ones, and a debt
-        is forgiven. What was taken before its rate was lowered is not given back: by the new rate, too little
-        would count as grown since. The blocks that are out and what it holds are no more than the old burst:
-        a smaller one is taken off that, and it grows again when they are used up."""
+        is forgiven, but for what may be booked: it grows from when that is there. What was taken before its
+        rate was lowered is not given back: by the new rate, too little would count as grown since. The blocks
+        that are out and what it holds are no more than the old burst: a smaller one is taken off that, and it
+        grows again when they are used up."""
         ready = self.refilled(now)
-        tokens, at = max(0.0, min(ready.tokens, burst)), ready.at
+        tokens, at = ready.tokens, ready.at
         if now < ready.leased_until:
-            tokens, at = ready.tokens - max(0.0, self.burst - burst), max(at, ready.leased_until)
+            tokens, at = tokens - max(0.0, self.burst - burst), max(at, ready.leased_until)
+        elif tokens < 0:
+            tokens, at = 0.0, at + (min(AHEAD, -tokens / self.rate) if self.rate > 0 else 0.0)
         tokens, paused_until = min(tokens, burst), ready.paused_until
         if rate < self.rate:
             paused_until = max(paused_until, now)

@@ -31,8 +31,8 @@ DECLARE
     c_priorities CONSTANT text[] := ARRAY['urgent', 'high', 'normal', 'low'];
     c_fields     CONSTANT text[] := ARRAY[
         'key', 'task', 'args', 'queue', 'priority', 'run_at', 'attempt', 'deaths', 'enqueued_at', 'options',
-        'errors', 'checkpoint', 'steps', 'stream', 'waits', 'signals', 'after', 'state', 'reason', 'ended_at',
-        'rerun', 'in_turn', 'part'];
+        'errors', 'checkpoint', 'steps', 'stream', 'waits', 'signals', 'signal_keys', 'after', 'state',
+        'reason', 'ended_at', 'rerun', 'in_turn', 'part'];
     j            record;
     v_now        timestamptz := windlass.now();
     v_priority   smallint;
@@ -63,8 +63,8 @@ BEGIN
         SELECT * FROM json_to_recordset(p_jobs)
             AS x (key text, task text, args json, queue text, priority text, run_at timestamptz, attempt int,
                   deaths int, enqueued_at timestamptz, options json, errors json, checkpoint json, steps json,
-                  stream json, waits json, signals json, after json, state text, reason text,
-                  ended_at timestamptz, rerun json, in_turn boolean, part json)
+                  stream json, waits json, signals json, signal_keys json, after json, state text,
+                  reason text, ended_at timestamptz, rerun json, in_turn boolean, part json)
     LOOP
         IF j.key IS NULL THEN
             RAISE EXCEPTION 'a job of task % has no key', coalesce(j.task, 'NULL') USING ERRCODE = 'WL005',
@@ -108,7 +108,7 @@ BEGIN
                 'part', j.part::jsonb || jsonb_build_object('parent', p_parent));
         END IF;
         PERFORM windlass.check_past(j.key, j.enqueued_at, j.ended_at, j.errors, j.checkpoint, j.steps,
-                                    j.stream, j.waits, j.signals);
+                                    j.stream, j.waits, j.signals, j.signal_keys);
         SELECT coalesce(json_agg(json_build_object(
                    'type', coalesce(e ->> 'type', ''), 'message', coalesce(e ->> 'message', ''),
                    'traceback', coalesce(e ->> 'traceback', ''),
@@ -124,7 +124,7 @@ BEGIN
             INSERT INTO windlass.ended_otherwise (job, at, kind) VALUES (job, v_now, 'dead');
             PERFORM windlass.import_steps(job, j.steps);
             PERFORM windlass.import_stream(job, j.stream);
-            PERFORM windlass.import_signals(job, j.waits, j.signals);
+            PERFORM windlass.import_signals(job, j.waits, j.signals, j.signal_keys);
             status := 'dead';
             RETURN NEXT;
             CONTINUE;
@@ -179,7 +179,7 @@ BEGIN
         PERFORM windlass.note_deadlines(ARRAY[job], ARRAY[v_options::text]);
         PERFORM windlass.import_steps(job, j.steps);
         PERFORM windlass.import_stream(job, j.stream);
-        PERFORM windlass.import_signals(job, j.waits, j.signals);
+        PERFORM windlass.import_signals(job, j.waits, j.signals, j.signal_keys);
         status := 'imported';
         RETURN NEXT;
     END LOOP;
@@ -190,7 +190,7 @@ END $$;
 -- the years 1970 and 2200.
 CREATE OR REPLACE FUNCTION windlass.check_past(
     p_key text, p_enqueued_at timestamptz, p_ended_at timestamptz, p_errors json, p_checkpoint json,
-    p_steps json, p_stream json, p_waits json, p_signals json) RETURNS void
+    p_steps json, p_stream json, p_waits json, p_signals json, p_signal_keys json) RETURNS void
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
     v_wrong text;
@@ -202,7 +202,8 @@ BEGIN
                    ('checkpoint', '{data}', true, CASE WHEN p_checkpoint IS NOT NULL
                                                        THEN json_build_array(p_checkpoint) END),
                    ('stream', '{position,n,run,attempt,events}', false, p_stream),
-                   ('waits', '{name,signal}', false, p_waits), ('signals', '{name}', false, p_signals))
+                   ('waits', '{name,signal}', false, p_waits), ('signals', '{name}', false, p_signals),
+                   ('signal_keys', '{key,until}', false, p_signal_keys))
            AS f (field, needed, epoch, items)
      WHERE CASE WHEN f.items IS NULL THEN false WHEN json_typeof(f.items) <> 'array' THEN true
                 ELSE EXISTS (
@@ -215,6 +216,7 @@ BEGIN
                                      AND CASE WHEN json_typeof(e.item -> 'events') <> 'array' THEN true
                                               ELSE json_array_length(e.item -> 'events')::text
                                                    <> e.item ->> 'n' END THEN true
+                                WHEN char_length(e.item ->> 'key') NOT BETWEEN 1 AND 255 THEN true
                                 WHEN f.epoch THEN (e.item ->> 'at')::float8 NOT BETWEEN 0 AND 7258118400
                                 ELSE (e.item ->> 'at')::timestamptz NOT BETWEEN '1970-01-01' AND '2200-01-01'
                                   OR (e.item ->> 'until')::timestamptz NOT BETWEEN '1970-01-01'
@@ -310,10 +312,11 @@ BEGIN
     END IF;
 END $$;
 
--- Keeps what a job waits for where it comes from, and the signals that it has not taken there [W2]. It waits
--- on under claim 0, which no worker has.
+-- Keeps what a job waits for where it comes from, the signals that it has not taken there, and the
+-- idempotency keys of those that it was sent [W2] [E7]. It waits on under claim 0, which no worker has.
 -- Callers: import_rows. May call: worker. Plan: pinned. Lock: the job's row, which nobody else sees yet.
-CREATE OR REPLACE FUNCTION windlass.import_signals(p_job bigint, p_waits json, p_signals json) RETURNS void
+CREATE OR REPLACE FUNCTION windlass.import_signals(
+    p_job bigint, p_waits json, p_signals json, p_keys json) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
     v_suspended boolean;
@@ -323,6 +326,12 @@ BEGIN
         SELECT p_job, nextval('windlass.signal_no'), coalesce(g.at, windlass.now()), g.name,
                coalesce(g.value, 'null')
           FROM json_to_recordset(p_signals) AS g (name text, value json, at timestamptz);
+    END IF;
+    IF p_keys IS NOT NULL THEN
+        INSERT INTO windlass.signal_once (token, until)
+        SELECT p_job || '/' || k.key, k.until
+          FROM json_to_recordset(p_keys) AS k (key text, until timestamptz) WHERE k.until > windlass.now()
+        ON CONFLICT DO NOTHING;
     END IF;
     IF p_waits IS NOT NULL THEN
         WITH added AS (
@@ -362,8 +371,8 @@ BEGIN
               in_turn boolean);
     PERFORM windlass.check_name('task', p.task), windlass.check_name('queue', p.queue),
             windlass.check_payload(p.args::text),
-            windlass.check_past(p.key, p.enqueued_at, p.ended_at, NULL, NULL, NULL, NULL, NULL, NULL),
-            windlass.check_past(p.key, p.created_at, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+            windlass.check_past(p.key, p.enqueued_at, p.ended_at, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+            windlass.check_past(p.key, p.created_at, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
     key := p.key;
     IF NOT EXISTS (SELECT FROM windlass.epoch_mark e
                     WHERE e.place = 'windlass.epoch_mark'::regclass::oid::bigint) THEN

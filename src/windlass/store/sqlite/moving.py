@@ -205,6 +205,8 @@ def _job(connection: apsw.Connection, row: tuple[Any, ...]) -> Item:
         item["waits"] = [_wait(*wait, is_put_off=state == SCHEDULED) for wait in waits]
     if signals := fetch(connection, _SQL["signals"], (id,)):
         item["signals"] = [_signal(*signal) for signal in signals]
+    if keys := fetch(connection, _SQL["signal_keys"], (id,)):
+        item["signal_keys"] = [{"key": key, "until": _moment(until)} for key, until in keys]
     if rerun is not None:
         item["rerun"] = _rerun(rerun)
     if state == 5:

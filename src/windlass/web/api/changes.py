@@ -4,7 +4,7 @@ that is left out stays as it is; null restores the default."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
+from typing import Annotated, Any, Final
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -45,13 +45,9 @@ def _type(field: Field) -> Any:
     return Annotated[kind, msgspec.Meta(description=f"{field.help} {field.more}".strip())]
 
 
-if TYPE_CHECKING:
-    QueueChanges: TypeAlias = msgspec.Struct
-    TaskChanges: TypeAlias = msgspec.Struct
-else:
-    QueueChanges = _body("QueueChanges", "queue", QueueSettings)
-    TaskChanges = _body("TaskChanges", "task", TaskRecord)
 BODIES: Final[Mapping[type[msgspec.Struct], type[msgspec.Struct]]] = {
+    QueueSettings: _body("QueueChanges", "queue", QueueSettings),
+    TaskRecord: _body("TaskChanges", "task", TaskRecord),
     NewBudget: _body("BudgetChanges", "budget", NewBudget),
 }
 

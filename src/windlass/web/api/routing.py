@@ -16,12 +16,13 @@ from windlass.operations.groups import groups
 from windlass.operations.jobs import jobs
 from windlass.operations.new_jobs import new_jobs
 from windlass.operations.parents import parents
+from windlass.operations.queues import queues
 from windlass.operations.schedules import schedules
 from windlass.operations.signals import signals
+from windlass.operations.tasks import tasks
 from windlass.web.api.derived import endpoints
 from windlass.web.api.endpoint import Call, Endpoint, query_of, read_body
 from windlass.web.api.overview import overview
-from windlass.web.api.queues import queues
 from windlass.web.http.answers import answer, encode, problem_body, problem_headers
 from windlass.web.http.guard import PRINCIPAL, path_of
 from windlass.web.http.problems import NotFound, Problem, problem_of
@@ -31,7 +32,8 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *endpoints(new_jobs),
     *endpoints(jobs),
     *endpoints(bulk),
-    *queues,
+    *endpoints(queues),
+    *endpoints(tasks),
     *endpoints(parents),
     *endpoints(groups),
     *endpoints(schedules),

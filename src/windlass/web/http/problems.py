@@ -85,6 +85,7 @@ _SCHEMA: Final = "the schema does not fit this version of Windlass; run `windlas
 _REFUSED: Final[dict[type[errors.Refused], str]] = {errors.QueueFull: "queue_full", errors.Shed: "shed"}
 _OF_REQUESTS: Final[dict[type[errors.WindlassError], tuple[int, str]]] = {
     errors.JobNotFound: (404, "not_found"),
+    errors.QueueNotFound: (404, "not_found"),
     errors.AlreadyEnqueued: (409, "already_enqueued"),
     errors.Finalizing: (409, "finalizing"),
     errors.SignalRefused: (409, "signal_refused"),

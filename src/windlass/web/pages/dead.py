@@ -10,6 +10,7 @@ from starlette.responses import Response
 from windlass.core.states import State
 from windlass.operations.bulk import list_bulks
 from windlass.operations.jobs import CauseShape, list_causes, list_dead
+from windlass.operations.queues import list_queues
 from windlass.store.records import JobFilter
 from windlass.web.pages.jobs import LISTED
 from windlass.web.pages.rendering import principal_of, render
@@ -41,7 +42,7 @@ async def listing(service: Service, request: Request) -> Response:
         found=found,
         causes=causes,
         groups=[_group(each, queue) for each in causes.groups[:_GROUPS]],
-        names=[each.name for each in await service.queues.all(principal)],
+        names=[each.name for each in (await service.run(principal, list_queues)).queues],
         queue=queue,
         task=task,
         cursor=cursor,

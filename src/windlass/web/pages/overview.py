@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from windlass.operations.bulk import BulkShape, list_bulks
+from windlass.operations.queues import list_queues
 from windlass.presentation.events import EventShape
 from windlass.store.records import EventKind
 from windlass.web.http.queries import choice
@@ -90,7 +91,7 @@ async def events(service: Service, request: Request) -> Response:
     principal, query = principal_of(request), request.query_params
     before, queue = query.get("before"), query.get("queue") or None
     kind = choice("kind", query.get("kind"), KINDS)
-    names = [each.name for each in await service.queues.all(principal)]
+    names = [each.name for each in (await service.run(principal, list_queues)).queues]
     found = await service.events.find(
         principal,
         queue,

@@ -7,9 +7,11 @@ import time
 from starlette.requests import Request
 from starlette.responses import Response
 
+from windlass.operations import queues as operations
+from windlass.operations.refusals import Refusal
 from windlass.store.fields import QueueSettings
 from windlass.store.records import JobFilter
-from windlass.web.http.problems import Invalid, Problem
+from windlass.web.http.problems import Invalid, Problem, problem_of
 from windlass.web.pages import charts, settings
 from windlass.web.pages.forms import Form, go, read_form
 from windlass.web.pages.overview import by_time
@@ -21,14 +23,9 @@ from windlass.web.service.service import Service
 async def listing(service: Service, request: Request) -> Response:
     """Every queue, and the gates that jobs wait at."""
     principal = principal_of(request)
-    queues = await service.queues.all(principal)
-    return render(
-        request,
-        "queues.html",
-        section="queues",
-        queues=queues,
-        gates=await service.queues.gates(principal, 50),
-    )
+    queues = (await service.run(principal, operations.list_queues)).queues
+    gates = (await service.run(principal, operations.list_gates, 50)).gates
+    return render(request, "queues.html", section="queues", queues=queues, gates=gates)
 
 
 async def one(
@@ -36,7 +33,7 @@ async def one(
 ) -> Response:
     """The page of a queue; after an invalid form, with what was typed and the error."""
     principal, name = principal_of(request), request.path_params["name"]
-    queue = await service.queues.get(principal, name)
+    queue = await service.run(principal, operations.show_queue, name)
     chosen = charts.range_named(request.query_params.get("range"))
     points = await service.measures.points(principal, queue=name, last=charts.RANGES[chosen])
     return render(
@@ -52,7 +49,7 @@ async def one(
         problem=problem,
         wrong=settings.wrong_in(QueueSettings, problem),
         events=by_time((await service.events.find(principal, queue=name, limit=50)).events)[:12],
-        marks=await service.queues.watermarks(principal, name, limit=50),
+        marks=(await service.run(principal, operations.list_watermarks, name, limit=50)).watermarks,
     )
 
 
@@ -60,28 +57,30 @@ async def act(service: Service, request: Request) -> Response:
     """Pause, resume, warm or set a queue."""
     principal, name, form = principal_of(request), request.path_params["name"], await read_form(request)
     here = f"/queues/{link_name(name)}"
-    do, queues = form.text("do"), service.queues
+    do = form.text("do")
     if do == "set":
         return await _set(service, request, form, here)
     others = {
-        "pause": (queues.pause, "paused"),
-        "resume": (queues.resume, "resumed"),
-        "warm": (queues.warm, "warmed"),
+        "pause": (operations.pause_queue, "paused"),
+        "resume": (operations.resume_queue, "resumed"),
+        "warm": (operations.warm_queue, "warmed"),
     }
     if do not in others:
         raise Invalid("do must be pause, resume, warm or set", "do")
     action, did = others[do]
-    await action(principal, name)
+    await service.run(principal, action, name)
     return go(request, here, did)
 
 
 async def _set(service: Service, request: Request, form: Form, here: str) -> Response:
     principal, name = principal_of(request), request.path_params["name"]
     try:
-        changes = settings.changes(QueueSettings, await service.queues.get(principal, name), form)
+        now = await service.run(principal, operations.show_queue, name)
+        changes = settings.changes(QueueSettings, now, form)
         if changes:
-            await service.queues.set(principal, name, changes)
-    except Problem as problem:
+            await service.run(principal, operations.set_queue, name, changes)
+    except (Problem, Refusal) as error:
+        problem = problem_of(error)
         if problem.status != 400:
             raise
         return await one(service, request, form, problem)

@@ -12,18 +12,14 @@ import logging
 import secrets
 import time
 import weakref
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from windlass.errors import WindlassError
 from windlass.operations.principal import Principal
 from windlass.presentation.audit import AuditEntry, events
-from windlass.presentation.text import one_line
-from windlass.store.protocol import Store
 from windlass.store.records import Event, Report
-from windlass.web.http.problems import Invalid
-from windlass.web.service.checks import check_bounds
 
 if TYPE_CHECKING:
     from windlass.web.service.store_access import StoreAccess
@@ -70,37 +66,6 @@ class Audit:
 
     async def _report(self, source: int, number: int, report: Report) -> None:
         await self._store.ask(lambda store: store.report(source, number, report))
-
-
-class Actions:
-    """A part of the service that changes things. What is done is in the timeline."""
-
-    def __init__(self, store: StoreAccess, audit: Audit) -> None:
-        self._store = store
-        self._audit = audit
-
-    async def _do(
-        self, principal: Principal, operation: Callable[[Store], Awaitable[T]], *entries: AuditEntry
-    ) -> T:
-        """Change something in the store, and write down who did it."""
-        answer = await self._store.ask(operation)
-        await self._audit.done(principal, *entries)
-        return answer
-
-    async def _change(
-        self,
-        principal: Principal,
-        name: str,
-        changes: Mapping[str, Any],
-        set_of: Callable[[Store], Callable[[str, Mapping[str, Any]], Awaitable[T]]],
-        entry: Callable[[str, Mapping[str, Any]], AuditEntry],
-    ) -> T:
-        """Change settings of what has this name. Raises Invalid for what no store takes."""
-        check_bounds(changes)
-        try:
-            return await self._do(principal, lambda store: set_of(store)(name, changes), entry(name, changes))
-        except ValueError as error:
-            raise Invalid(one_line(str(error))) from error
 
 
 class Writer:

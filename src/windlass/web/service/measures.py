@@ -3,7 +3,7 @@ gauges of workers and of the store showed [M3]."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from windlass.core.histogram import percentile
@@ -115,14 +115,6 @@ def summed(samples: Iterable[Sample]) -> Sample:
     for sample in samples:
         whole.add(sample)
     return whole
-
-
-def rate(samples: Sequence[Sample], now: float, kinds: Sequence[str] = ("succeeded",)) -> float:
-    """How many ended in these ways in a second, over the last whole minute and what has passed of the present
-    one."""
-    since = int(now) - int(now) % MINUTE - MINUTE
-    ended = sum(sample.counts.get(kind, 0) for sample in samples if sample.at >= since for kind in kinds)
-    return round(ended / max(now - since, 1.0), 3)
 
 
 # -- gauges ----------------------------------------------------------------------------------------------

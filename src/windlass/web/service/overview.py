@@ -7,18 +7,18 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from windlass.core.rollup import MINUTE, Sample
+from windlass.core.rollup import MINUTE, Sample, rate
 from windlass.operations.principal import Principal, Role
+from windlass.operations.queues import QueueView, held, rates
 from windlass.presentation.cluster_state import ClusterState
 from windlass.presentation.findings import lost
 from windlass.presentation.text import iso
 from windlass.web.service import views
 from windlass.web.service.events import Events
 from windlass.web.service.findings import Findings
-from windlass.web.service.measures import FAILED, Measures, Range, percentiles, points, rate, summed
+from windlass.web.service.measures import FAILED, Measures, Range, percentiles, points, summed
 from windlass.web.service.partial import PartialAnswer
-from windlass.web.service.queues import Queues
-from windlass.web.service.shapes import FindingShape, Overview, QueueView, Totals
+from windlass.web.service.shapes import FindingShape, Overview, Totals
 from windlass.web.service.store_access import StoreAccess
 
 LATELY: Final = 300.0
@@ -28,11 +28,8 @@ LATELY: Final = 300.0
 class Overviews:
     """Puts the overview together from the other parts of the service."""
 
-    def __init__(
-        self, store: StoreAccess, queues: Queues, events: Events, measures: Measures, findings: Findings
-    ) -> None:
+    def __init__(self, store: StoreAccess, events: Events, measures: Measures, findings: Findings) -> None:
         self._store = store
-        self._queues = queues
         self._events = events
         self._measures = measures
         self._findings = findings
@@ -56,12 +53,12 @@ class Overviews:
         if state is None:
             parts.missing["queues"] = parts.missing["findings"] = parts.missing["totals"]
         else:
-            per_minute, held, found = await asyncio.gather(
-                parts.get("rates of queues", self._queues.rates(state)),
-                parts.get("gates", self._queues.held(state)),
+            per_minute, waits, found = await asyncio.gather(
+                parts.get("rates of queues", rates(self._store, state)),
+                parts.get("gates", held(self._store, state)),
                 parts.get("findings", self._findings.current(state, rows, now)),
             )
-            queues = [views.queue_view(state, name, per_minute or {}, held or {}) for name in state.names()]
+            queues = [QueueView.of(state, name, per_minute or {}, waits or {}) for name in state.names()]
         found = [*_missing(parts.missing), *(found or ())]
         return Overview(
             at=iso(now) or "",

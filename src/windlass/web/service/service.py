@@ -23,10 +23,8 @@ from windlass.web.service.events import Events
 from windlass.web.service.findings import Findings
 from windlass.web.service.measures import Measures
 from windlass.web.service.overview import Overviews
-from windlass.web.service.queues import Queues
 from windlass.web.service.store_access import StoreAccess
 from windlass.web.service.store_health import StoreHealth
-from windlass.web.service.tasks import Tasks
 from windlass.web.service.workers import Workers
 
 if TYPE_CHECKING:
@@ -43,15 +41,13 @@ class Service:
         self._app = app
         self.store: Final = StoreAccess(app)
         self.audit: Final = self.store.audit
-        self.queues: Final = Queues(self.store, self.audit)
-        self.tasks: Final = Tasks(app, self.store, self.audit)
         self.streams: Final = Streams(self.store)
         self.workers: Final = Workers(self.store)
         self.events: Final = Events(self.store)
         self.measures: Final = Measures(self.store)
         findings = Findings(self.store)
         self.store_health: Final = StoreHealth(self.store, findings)
-        self.overview: Final = Overviews(self.store, self.queues, self.events, self.measures, findings)
+        self.overview: Final = Overviews(self.store, self.events, self.measures, findings)
 
     async def run(
         self,

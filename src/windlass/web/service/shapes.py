@@ -8,9 +8,9 @@ from typing import Literal
 
 import msgspec
 
+from windlass.operations.queues import QueueView
 from windlass.presentation.events import EventShape
-from windlass.presentation.flow import QueueShape, WorkerShape
-from windlass.store.fields import TaskRecord
+from windlass.presentation.flow import WorkerShape
 from windlass.store.records import Finding, Table
 
 Level = Literal["ok", "warning", "error"]
@@ -97,17 +97,6 @@ class StorePoint(Latency, frozen=True, kw_only=True):
     """On SQLite: how often a minute the coordinator waited for the write of another process."""
 
 
-class QueueView(QueueShape, frozen=True, kw_only=True):
-    """A queue, with its state as text."""
-
-    state_text: str
-    """Why no job of it starts, if so: "paused", "throttled, resumes in 12 s", "waits for tokens"."""
-    load_text: str
-    """The same, and what limits it or refuses jobs."""
-    per_minute: float | None = None
-    """Jobs that succeeded per minute, over the last one or two; null before anything was measured."""
-
-
 class BusyShape(msgspec.Struct, frozen=True):
     """A job that a worker is running."""
 
@@ -149,19 +138,6 @@ class WorkerView(WorkerShape, frozen=True, kw_only=True):
 
     state_text: str
     vitals: VitalsShape | None
-
-
-class TaskView(TaskRecord, frozen=True, kw_only=True):
-    """A task: its settings in the store, its settings in this app's code, and its counts."""
-
-    known: bool
-    """Whether the app that serves this API has its code."""
-    queue: str | None
-    ready: int
-    estimate: bool
-    """Whether only the first jobs of a long queue were counted."""
-    counts: dict[str, int]
-    """Since the store was made."""
 
 
 class Totals(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
+from windlass.operations.queues import QueueView
 from windlass.presentation.cluster_state import ClusterState
 from windlass.presentation.text import iso, shaped
-from windlass.presentation.waiting import (
-    load_in_words,
-    queue_in_words,
-    worker_in_words,
-)
+from windlass.presentation.waiting import worker_in_words
 from windlass.store.records import (
     Finding,
     Health,
@@ -22,39 +18,10 @@ from windlass.web.service.shapes import (
     BusyShape,
     FindingShape,
     Operations,
-    QueueView,
     SegmentShape,
     VitalsShape,
     WorkerView,
 )
-
-
-def queue_view(
-    state: ClusterState, name: str, per_minute: Mapping[str, float], held: Mapping[str, str]
-) -> QueueView:
-    """A queue as the state has it; `held` says what the jobs of those that stand still wait for."""
-    queue = state.queue(name)
-    return QueueView.of(
-        state,
-        name,
-        state_text=queue_in_words(queue) or held.get(name, "") or state.stuck_in_words(name),
-        load_text=load_in_words(queue),
-        per_minute=per_minute.get(name),
-    )
-
-
-def standing(state: ClusterState) -> list[str]:
-    """Queues that are served and give out jobs, that have some, and of which none runs; the longest wait
-    first."""
-    found = [
-        name
-        for name, depth in state.depth.items()
-        if depth.ready
-        and not depth.running
-        and state.view.serving.get(name, 0)
-        and not queue_in_words(state.queue(name))
-    ]
-    return sorted(found, key=lambda name: -(state.depth[name].oldest or 0.0))
 
 
 def worst_first(queue: QueueView) -> tuple[Any, ...]:

@@ -12,6 +12,12 @@ from windlass.core.states import Kind
 
 pytestmark = BOTH
 
+SCANS = (
+    "SELECT sum(idx_scan) FROM pg_stat_xact_user_tables "
+    "WHERE relid IN ('windlass.group_job'::regclass, 'windlass.after_edge'::regclass)"
+)
+"""How often their indexes were asked, in this transaction and right before."""
+
 
 async def opened(session: Session) -> int:
     job = await session.value(
@@ -186,3 +192,73 @@ async def test_w4_a_dead_job_is_retried_while_its_end_reaches_the_group(alone: B
     await settle(alone)
     assert await alone.state(group) == "scheduled"
     assert await alone.drain(lane, worker) == [job, group]
+
+
+async def test_w4_a_dead_job_is_retried_between_the_look_at_it_and_the_group(alone: Base) -> None:
+    """Whoever tells the group of its end has seen it dead, and has yet to take the group."""
+    lane, worker = await alone.lane(), await alone.worker()
+    group = await opened(alone.look)
+    job = await alone.look.enqueue()
+    await alone.look.run("SELECT windlass.add_to_group($1, $2)", group, [job])
+    await settle(alone)  # fresh edges are looked at more than once
+    got = await alone.claim(lane, worker)
+    await alone.finish(worker, got.jobs, Kind.DEAD)
+    holder, follower, operator = await alone.sessions(3)
+    await stop_after_the_look(alone, holder, follower)
+    following = asyncio.create_task(follower.run("SELECT windlass.follow(100)"))
+    await alone.blocked(follower)
+    retrying = asyncio.create_task(operator.value("SELECT windlass.retry($1)", job))
+    held_up = asyncio.create_task(alone.blocked(operator))
+    await asyncio.wait({retrying, held_up}, return_when=asyncio.FIRST_COMPLETED)
+    held_up.cancel()
+    await holder.rollback()
+    await following
+    assert await retrying == "retried"
+    await alone.look.run("SELECT windlass.close_group($1)", group)
+    await settle(alone)
+    assert await alone.state(group) == "scheduled"
+    assert await alone.drain(lane, worker) == [job, group]
+
+
+async def stop_after_the_look(base: Base, holder: Session, looker: Session) -> None:
+    """A session waits after each look at how a job stands, until the holder rolls back."""
+    look = await base.look.value("SELECT pg_get_functiondef('windlass.standing_of'::regproc)")
+    await base.look.run(look.replace("windlass.standing_of", "windlass.standing_at_first"))
+    await base.look.run(
+        "CREATE OR REPLACE FUNCTION windlass.standing_of(p_job bigint) "
+        "RETURNS TABLE (state text, attempt smallint) LANGUAGE plpgsql AS $$ BEGIN "
+        "RETURN QUERY SELECT * FROM windlass.standing_at_first(p_job); "
+        "PERFORM pg_advisory_xact_lock_shared(77) WHERE current_setting('test.stops', true) = 'on'; "
+        "END $$"
+    )
+    await holder.begin()
+    await holder.run("SELECT pg_advisory_xact_lock(77)")
+    await looker.run("SELECT set_config('test.stops', 'on', false)")
+
+
+async def test_w4_a_chain_is_not_walked_where_nobody_comes_after_the_group(alone: Base) -> None:
+    """Each job of it was looked at for each that was added: it took the square of its length."""
+    group, job = await opened(alone.look), await alone.look.enqueue()
+    for _ in range(30):
+        job = await after(alone.look, job)
+    await alone.look.begin()
+    before = await alone.look.value(SCANS)
+    await alone.look.run("SELECT windlass.add_to_group($1, $2)", group, [job])
+    assert await alone.look.value(SCANS) - before < 15
+    await alone.look.rollback()
+
+
+async def test_w4_the_doctor_does_not_walk_over_groups_that_have_ended(alone: Base) -> None:
+    lane, worker = await alone.lane(), await alone.worker()
+    groups = [await opened(alone.look) for _ in range(30)]
+    for group in groups:
+        await alone.look.run("SELECT windlass.add_to_group($1, $2)", group, [await alone.look.enqueue()])
+        await alone.look.run("SELECT windlass.close_group($1)", group)
+    while (got := await alone.claim(lane, worker)).jobs:
+        await alone.finish(worker, got.jobs)
+        await settle(alone)
+    await alone.look.begin()
+    before = await alone.look.value(SCANS)
+    assert await alone.look.rows("SELECT * FROM windlass.group_circles(10)") == []
+    assert await alone.look.value(SCANS) - before < 10
+    await alone.look.rollback()

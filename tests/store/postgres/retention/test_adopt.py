@@ -15,7 +15,7 @@ from tests.store.postgres.waiting import LOOK, suspended
 from windlass.core.states import Kind
 from windlass.errors import StoreCorrupt, WorkerLost
 from windlass.store.postgres import PostgresStore
-from windlass.store.records import SIGNAL, ClaimedJob, NewJob, Step, Wait, WorkerInfo
+from windlass.store.records import SIGNAL, ClaimedJob, NewJob, Options, Step, Wait, WorkerInfo
 
 
 def job(base: Base) -> NewJob:
@@ -116,6 +116,26 @@ async def test_ends_are_noted_though_the_sequence_of_notes_was_not_copied(alone:
     await alone.finish(worker, got.jobs, Kind.DEAD)
     await store.promote()
     assert [await alone.state(job) for job in after] == ["dead", "dead"]
+
+
+@pytest.mark.parametrize("adopted", [True, False])
+async def test_w4_a_group_takes_jobs_though_its_sequence_was_not_copied(alone: Base, adopted: bool) -> None:
+    """[rule 15] [W4] Also before the store is adopted. They were left out without a word."""
+    await alone.lane()
+    options = Options(group_end=True, otherwise="run")
+    store = await alone.store()
+    (group,) = await store.enqueue([NewJob(task="end", payload="{}", queue=alone.queue, options=options)])
+    before = await store.enqueue_in_group(group.id, [job(alone)] * 2)
+    for sequence in ("group_job_no_seq", "job_id"):
+        await alone.look.run(f"ALTER SEQUENCE windlass.{sequence} RESTART")
+    await alone.look.run("UPDATE windlass.meta SET database = 0")
+    if adopted:
+        store = await alone.store()
+    else:
+        await alone.look.run("DELETE FROM windlass.epoch_mark")  # as a recovery does
+    after = await store.enqueue_in_group(group.id, [job(alone)] * 2)
+    jobs = [receipt.id for receipt in (*before, *after)]
+    assert await store.group_jobs(group.id) == jobs
 
 
 async def test_signals_go_on_though_their_sequences_were_not_copied(alone: Base) -> None:

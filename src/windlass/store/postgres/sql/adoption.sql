@@ -304,7 +304,7 @@ $$;
 -- ==== Numbers ====
 
 -- Moves the sequence of job ids outside lanes past all that were given out, where a loss may have set it back
--- [S3], and the turns of waiting lists past those that are there.
+-- [S3], and the turns of waiting lists and places in groups past those that are there.
 -- Callers: enqueue_one, enqueue_aside, enqueue_mixed, import_rows, import_parent, adopt, adopt_copy.
 -- May call: worker. Plan: the caller's.
 -- Lock: advisory, -1 of the schema's lock space, released at once, since sequences are not transactional:
@@ -327,10 +327,13 @@ BEGIN
             PERFORM setval('windlass.job_id', s.high + windlass.skip_length(s.high), true)
                FROM (SELECT greatest(v_last, v_from) AS high) AS s;
             -- Logical replication brings no sequences: a new turn must not be below those that were copied.
-            PERFORM setval('windlass.held_turn', s.high, true)
-               FROM (SELECT greatest((SELECT max(h.turn) FROM windlass.held h),
-                                     (SELECT max(greatest(p.turn, p.run)) FROM windlass.pass p)) AS high) AS s
-              WHERE s.high > coalesce(pg_sequence_last_value('windlass.held_turn'::regclass), 0);
+            PERFORM setval(s.sequence, s.high, true)
+               FROM (VALUES ('windlass.held_turn'::regclass,
+                             greatest((SELECT max(h.turn) FROM windlass.held h),
+                                      (SELECT max(greatest(p.turn, p.run)) FROM windlass.pass p))),
+                            ('windlass.group_job_no_seq', (SELECT max(g.no) FROM windlass.group_job g)))
+                 AS s (sequence, high)
+              WHERE s.high > coalesce(pg_sequence_last_value(s.sequence), 0);
         END IF;
     EXCEPTION WHEN query_canceled OR OTHERS THEN
         PERFORM pg_advisory_unlock(windlass.lock_space(), -1);  -- it is the session's, and would stay with it

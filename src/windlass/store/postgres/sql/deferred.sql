@@ -291,7 +291,7 @@ END $$;
 -- Takes away the edges of jobs that have succeeded, up to p_limit; who waits for nobody else is offered, or
 -- due at its time. Returns those of the jobs that have edges left. p_failed: they have not succeeded, so only
 -- who runs nevertheless goes on, and a group remembers that. Who runs only then keeps the edge to a success
--- for follow, which may have to end it.
+-- for follow, which may have to end it. p_mine: only these go on, which the caller has locked.
 -- Callers: note_ends, follow. May call: worker. Plan: pinned. Lock: the jobs that wait, without waiting, and
 -- then their rows of group_job; those of offer.
 -- isfinite keeps the index of times out of the plan, and array_position that of the other column: two arrays
@@ -300,7 +300,8 @@ END $$;
 -- An edge is taken away by whoever has locked the job that waits: so of two who take away its last two edges
 -- at the same time, one sees that nothing is left. An edge whose job waits no more is dropped.
 CREATE OR REPLACE FUNCTION windlass.serve_after(
-    p_on bigint[], p_limit int, p_failed boolean DEFAULT false) RETURNS bigint[]
+    p_on bigint[], p_limit int, p_failed boolean DEFAULT false, p_mine bigint[] DEFAULT NULL)
+RETURNS bigint[]
 LANGUAGE plpgsql AS $$
 DECLARE
     v_now  timestamptz := windlass.now();
@@ -317,7 +318,7 @@ BEGIN
                                                   LIMIT p_limit) AS y
                              LIMIT p_limit) AS e);
     v_mine := ARRAY(SELECT d.id FROM windlass.deferred d
-                     WHERE d.id = ANY (v_jobs) AND NOT isfinite(d.run_at)
+                     WHERE d.id = ANY (coalesce(p_mine, v_jobs)) AND NOT isfinite(d.run_at)
                        AND CASE WHEN p_failed THEN d.options ->> 'otherwise' IN ('run', 'run_only')
                                 ELSE d.options ->> 'otherwise' IS DISTINCT FROM 'run_only' END
                        FOR UPDATE SKIP LOCKED);
@@ -374,6 +375,7 @@ DECLARE
     v_policy text;
     d        windlass.deferred;
     v_jobs   bigint[];
+    v_mine   bigint[];
     v_due    int := 0;
     v_edges  int := 0;
     v_cancel bigint[] := '{}';
@@ -398,17 +400,21 @@ BEGIN
         EXIT WHEN v_edges >= p_limit;
         k.due := u.id;
         v_due := v_due + 1;
+        v_jobs := ARRAY(SELECT e.job FROM windlass.after_edge e WHERE e.on_job = u.on_job
+                         ORDER BY e.on_job, e.job + 0 LIMIT p_limit);
+        -- Before the look: who brings the job back asks those that wait for it first, see rejoin_groups. So
+        -- it is seen here that he has, or he sees what becomes of them here.
+        v_mine := ARRAY(SELECT w.id FROM windlass.deferred w
+                         WHERE w.id = ANY (v_jobs) AND NOT isfinite(w.run_at) FOR UPDATE SKIP LOCKED);
         -- One snapshot: a job that is deleted right now is there, or noted.
         v_state := (SELECT coalesce((SELECT s.state FROM windlass.standing_of(u.on_job) AS s), u.kind,
                                     (SELECT o.kind FROM windlass.ended_otherwise o WHERE o.job = u.on_job),
                                     'succeeded'));
-        v_jobs := ARRAY(SELECT e.job FROM windlass.after_edge e WHERE e.on_job = u.on_job
-                         ORDER BY e.on_job, e.job + 0 LIMIT p_limit);
         v_failed := v_state IN ('dead', 'cancelled', 'deleted', 'replaced');
         IF v_failed OR v_state = 'succeeded' THEN
             FOR d IN SELECT w.* FROM windlass.deferred w
-                      WHERE w.id = ANY (v_jobs) AND NOT isfinite(w.run_at)
-                        AND (v_failed OR w.options ->> 'otherwise' = 'run_only') FOR UPDATE SKIP LOCKED LOOP
+                      WHERE w.id = ANY (v_mine)
+                        AND (v_failed OR w.options ->> 'otherwise' = 'run_only') LOOP
                 v_policy := coalesce(d.options ->> 'otherwise', 'dead');
                 IF v_failed AND v_policy = 'run_only' THEN  -- it waits for the others no more
                     DELETE FROM windlass.after_edge e WHERE e.job = d.id AND e.on_job + 0 <> u.on_job;
@@ -432,7 +438,7 @@ BEGIN
                 END IF;
             END LOOP;
             -- Who runs goes on as after a success; and edges of jobs that wait no more are gone.
-            PERFORM windlass.serve_after(ARRAY[u.on_job], p_limit, v_failed);
+            PERFORM windlass.serve_after(ARRAY[u.on_job], p_limit, v_failed, v_mine);
         ELSE  -- it was brought back meanwhile
             DELETE FROM windlass.after_due x WHERE x.id = u.id;
             CONTINUE;

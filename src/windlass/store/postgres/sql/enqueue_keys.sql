@@ -204,8 +204,11 @@ BEGIN
     ELSIF p_run_at NOT BETWEEN '1970-01-01' AND '2200-01-01' OR p_delay NOT BETWEEN 0 AND 3155760000 THEN
         RAISE EXCEPTION 'the time to run at is out of range' USING ERRCODE = 'WL005',
             HINT = 'Use a time between the years 1970 and 2200, or a delay of up to 100 years.';
-    ELSIF char_length(p_idempotency_key) NOT BETWEEN 1 AND 255
-          OR char_length(p_unique_key) NOT BETWEEN 1 AND 255 THEN
+    -- One of many has its number behind the key.
+    ELSIF char_length(p_unique_key) NOT BETWEEN 1 AND 255
+          OR char_length(p_idempotency_key) NOT BETWEEN 1 AND 255
+             AND char_length(regexp_replace(p_idempotency_key, '/[0-9]{1,10}$', ''))
+                 NOT BETWEEN 1 AND 255 THEN
         RAISE EXCEPTION 'a key is a text of 1 to 255 characters' USING ERRCODE = 'WL005';
     END IF;
 END $$;
@@ -223,7 +226,7 @@ LANGUAGE sql SECURITY DEFINER AS $$
     -- A no-op update still locks the row.
     INSERT INTO windlass.idempotency AS i (key, job, at)
     SELECT DISTINCT k COLLATE "C", 0, timestamptz '-infinity' FROM unnest(p_idempotency) AS k
-     WHERE char_length(k) <= 255
+     WHERE char_length(k) <= 266
      ORDER BY 1
     ON CONFLICT (key) DO UPDATE SET job = i.job WHERE false;
     INSERT INTO windlass.unique_key AS u (key, job)

@@ -64,6 +64,10 @@ SELECT name, signal, at, until, shape, suspended FROM windlass_wait WHERE job = 
 -- :signals  that a job has not taken, in their order
 SELECT name, value, at FROM windlass_signal WHERE job = ? ORDER BY no;
 
+-- :signal_keys  idempotency keys of signals that a job was sent
+SELECT substr(token, length(?1) + 2), until FROM windlass_signal_once
+ WHERE token > ?1 || '/' AND token < ?1 || '0' ORDER BY token;
+
 -- :bound  how many jobs have not ended that end a group, or get the results of others
 SELECT count(*) FILTER (WHERE options ->> '$.group_end'),
        count(*) FILTER (WHERE options ->> '$.results' IS NOT NULL)

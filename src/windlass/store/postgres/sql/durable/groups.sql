@@ -39,7 +39,7 @@ BEGIN
         SELECT p_group, u.id FROM (SELECT x.id, min(x.i) AS i FROM unnest(p_jobs) WITH ORDINALITY AS x (id, i)
                                     WHERE x.id > 0 GROUP BY x.id) AS u
          ORDER BY u.i
-        ON CONFLICT DO NOTHING RETURNING job)
+        ON CONFLICT (group_end, job) DO NOTHING RETURNING job)
     SELECT array_agg(a.job) INTO v_on FROM added a;
     SELECT array_agg(c.on_job), array_agg(c.state) INTO v_on, v_states
       FROM windlass.check_after(v_on, true) AS c WHERE c.state IS DISTINCT FROM 'succeeded';
@@ -50,7 +50,9 @@ BEGIN
 END $$;
 
 -- Whether one of these jobs comes after another one, itself or by jobs between them. Walks from both, always
--- on the side where fewer jobs stand, so a group of a hundred thousand costs nothing where few come after it.
+-- on the side where fewer jobs stand, first from the other one: where nobody comes after it there is nothing
+-- to walk over, however long the chain of the jobs is, and where few do a group of a hundred thousand costs
+-- nothing.
 -- A circle goes through an open group. A job comes after jobs that are there when it is made, and nobody can
 -- come after one that is not; only the end of a group gets edges later, to jobs that may come after it. So
 -- jobs are looked at as they are added to a group, and only those that wait for others. Edges of a job that
@@ -69,7 +71,7 @@ BEGIN
             RETURN true;
         ELSIF v_from = '{}' OR v_to = '{}' THEN
             RETURN false;
-        ELSIF cardinality(v_from) <= cardinality(v_to) THEN
+        ELSIF cardinality(v_from) < cardinality(v_to) THEN
             v_from := ARRAY(SELECT e.on_job FROM windlass.after_edge e
                              WHERE e.job = ANY (v_from)
                                AND EXISTS (SELECT FROM windlass.deferred d
@@ -175,15 +177,18 @@ BEGIN
 END $$;
 
 -- Groups that wait for a job which comes after them, each with that job; p_limit at most.
--- Callers: the store's diagnosis. May call: worker, reader. Plan: pinned. Lock: none. One group after the
--- other, by index: a join might begin with all edges there are [rule 8].
+-- Callers: the store's diagnosis. May call: worker, reader. Plan: pinned. Lock: none. One job that waits
+-- after the other, by index: a join might begin with all edges there are [rule 8], and groups that have ended
+-- are many.
 CREATE OR REPLACE FUNCTION windlass.group_circles(p_limit int) RETURNS TABLE (group_end bigint, job bigint)
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
-    SELECT min(x.group_end) INTO group_end FROM windlass.group_job x;
+    SELECT min(x.job) INTO group_end FROM windlass.after_edge x;
     WHILE group_end IS NOT NULL AND p_limit > 0 LOOP
-        IF EXISTS (SELECT FROM windlass.after_edge x
-                    WHERE x.on_job = group_circles.group_end AND x.job + 0 <> group_circles.group_end) THEN
+        IF EXISTS (SELECT FROM windlass.group_job g WHERE g.group_end = group_circles.group_end)
+           AND EXISTS (SELECT FROM windlass.after_edge x
+                        WHERE x.on_job = group_circles.group_end
+                          AND x.job + 0 <> group_circles.group_end) THEN
             SELECT min(x.on_job) INTO job FROM windlass.after_edge x
              WHERE x.job = group_circles.group_end AND x.on_job + 0 <> group_circles.group_end
                AND EXISTS (SELECT FROM windlass.after_edge y WHERE y.job = x.on_job OFFSET 0)
@@ -193,8 +198,7 @@ BEGIN
                 RETURN NEXT;
             END IF;
         END IF;
-        SELECT min(x.group_end) INTO group_end FROM windlass.group_job x
-         WHERE x.group_end > group_circles.group_end;
+        SELECT min(x.job) INTO group_end FROM windlass.after_edge x WHERE x.job > group_circles.group_end;
     END LOOP;
 END $$;
 

@@ -54,7 +54,7 @@ BEGIN
 END $$;
 
 -- Changes a budget's settings: tokens accrued so far were accrued at the old rate, and a new rate or burst
--- forgives a debt [F1].
+-- forgives a debt, but for what claims may have booked: tokens accrue from when that is there [F1].
 -- Callers: set_budget, set_rate. May call: worker. Plan: the caller's.
 -- Lock: that of budget_lock, held by the caller; then the rows of its buckets by key, then its own: whoever
 -- holds a bucket's row sees either all of the old or all of the new. The same as Bucket.changed in
@@ -78,7 +78,9 @@ BEGIN
            (SELECT least(CASE WHEN v_now < r.leased_until THEN r.tokens - greatest(0, b.burst - v_burst)
                               WHEN p_changes ?| '{rate,burst}' THEN greatest(0, r.tokens)
                               ELSE r.tokens END, v_burst),
-                   CASE WHEN v_now < r.leased_until THEN greatest(r.at, r.leased_until) ELSE r.at END,
+                   CASE WHEN v_now < r.leased_until THEN greatest(r.at, r.leased_until)
+                        WHEN p_changes ?| '{rate,burst}' AND r.tokens < 0 AND b.rate > 0
+                        THEN r.at + least(0.1, -r.tokens / b.rate) ELSE r.at END,
                    -- What was taken before is not given back: by a lower rate, too little counts as grown.
                    CASE WHEN v_rate < b.rate THEN greatest(r.paused_until, v_now) ELSE r.paused_until END,
                    r.leased_until, r.drains,
