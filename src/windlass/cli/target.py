@@ -10,12 +10,11 @@ for that.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import getpass
 import logging
 import os
 import re
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable
 from functools import cached_property
 from typing import Any, Final, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -136,24 +135,6 @@ class Target:
     async def _within(self, work: Callable[[Store], Awaitable[T]], timeout: float | None) -> T:
         async with asyncio.timeout(timeout), self.app, self.app._store_handle().here() as store:
             return await work(store)
-
-
-def with_now(work: Callable[[Store], Awaitable[T]]) -> Callable[[Store], Awaitable[tuple[T, float]]]:
-    """Do something, and say what time it is there."""
-
-    async def timed(store: Store) -> tuple[T, float]:
-        return await work(store), await store.now()
-
-    return timed
-
-
-@contextlib.contextmanager
-def refusals(about: str = "") -> Iterator[None]:
-    """What a store refuses becomes one line; `about` stands before it."""
-    try:
-        yield
-    except ValueError as error:
-        raise click.ClickException(f"{about}{one_line(str(error))}") from error
 
 
 def without_password(message: str, url: str) -> str:
