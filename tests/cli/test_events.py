@@ -7,7 +7,10 @@ import sys
 
 from tests.cli.kit import Desk
 from tests.conformance.kit import Rig
+from windlass import Windlass
 from windlass.cli.events import Tail
+from windlass.operations.operation import Ops
+from windlass.operations.principal import Principal, Role
 from windlass.store.records import Event, Report
 
 BOUNCED = Event(
@@ -34,6 +37,9 @@ async def happen(rig: Rig) -> float:
 def test_m2_events_of_everything_of_a_queue_and_of_a_job(any_desk: Desk) -> None:
     any_desk.visit(happen)
     assert [each["kind"] for each in any_desk.json("events")["events"]] == ["leads", "dead", "retry"]
+    found = any_desk.json("events", "--limit", "2")
+    assert (found["looked"], found["before"]) == (2, found["events"][-1]["id"])
+    assert found["back_to"] == "2023-11-14T22:13:21.000Z"
     assert [each["kind"] for each in any_desk.json("events", "--limit", "1")["events"]] == ["leads"]
     assert [each["job"] for each in any_desk.json("events", "--queue", "bulk")["events"]] == ["6"]
     (event,) = any_desk.json("events", "--job", "5")["events"]
@@ -64,7 +70,7 @@ def test_m2_a_tail_gives_each_event_once_in_order(any_desk: Desk) -> None:
     any_desk.visit(happen)
 
     async def follow(rig: Rig) -> None:
-        tail = Tail(rig.store, None, None, 2)
+        tail = Tail(Ops(Windlass(), rig.store, Principal("me", Role.READ)), None, None, 2)
         assert [event.kind for event in await tail.fresh()] == ["dead", "leads"]
         assert await tail.fresh() == []
         more = tuple(Event(at=1_700_000_010.0 + n, kind="lost", text=str(n)) for n in range(500))

@@ -9,30 +9,27 @@ from tests.cli.kit import Desk
 from windlass import Windlass
 from windlass.operations.budgets import budgets, drain_budget
 from windlass.operations.bulk import bulk, preview_bulk
+from windlass.operations.events import events
 from windlass.operations.groups import groups
 from windlass.operations.jobs import jobs
+from windlass.operations.measures import measures
 from windlass.operations.new_jobs import new_jobs
 from windlass.operations.operation import Operation, Ops, Subject
+from windlass.operations.overview import overview
 from windlass.operations.parents import parents
 from windlass.operations.principal import Principal, Role
 from windlass.operations.queues import pause_queues, queues, resume_queue
 from windlass.operations.schedules import schedules
 from windlass.operations.signals import signals
+from windlass.operations.store_health import store_health
 from windlass.operations.tasks import tasks
+from windlass.operations.workers import workers
 from windlass.web.api.routing import ENDPOINTS
 
 SUBJECTS: tuple[Subject, ...] = (
-    budgets,
-    bulk,
-    groups,
-    jobs,
-    new_jobs,
-    parents,
-    queues,
-    schedules,
-    signals,
-    tasks,
-)
+    budgets, bulk, events, groups, jobs, measures, new_jobs, overview, parents, queues, schedules, signals,
+    store_health, tasks, workers,
+)  # fmt: skip
 EVERY = pytest.mark.parametrize(
     "operation", [each for subject in SUBJECTS for each in subject], ids=lambda each: str(each.name)
 )

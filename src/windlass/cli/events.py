@@ -11,14 +11,14 @@ from typing import Final
 import click
 
 from windlass.cli.options import JobId, QueueName, limit_option, with_json
-from windlass.cli.output import print_json, print_listing
+from windlass.cli.output import print_json
 from windlass.cli.target import Target
+from windlass.cli.verbs import table
 from windlass.core.harmless import harmless
 from windlass.errors import StoreUnavailable
-from windlass.presentation.events import EventShape
-from windlass.presentation.text import local
-from windlass.store.protocol import Store
-from windlass.store.records import EventRecord
+from windlass.operations.events import EventView, find_events
+from windlass.operations.operation import Ops
+from windlass.presentation.text import local_of, moment
 
 EVERY: Final = 1.0
 PAGE: Final = 200
@@ -43,23 +43,24 @@ def events(
     and --json each event is a line.
     """
     if follow:
-        target.run(lambda store: _follow(Tail(store, job, queue, limit), as_json))
+        target.with_ops(lambda ops: _follow(Tail(ops, job, queue, limit), as_json))
         return
-    found = target.run(lambda store: store.events(job=job, queue=queue, limit=limit))
-    now = time.time()
-    print_listing(as_json, "events", found, EventShape.of, _COLUMNS, lambda event: _row(event, now))
+    found, _ = target.operate(find_events, queue=queue, job=job, limit=limit)
+    if as_json:
+        print_json(found)
+    else:
+        table(_COLUMNS, _row)(found)
 
 
-def _row(event: EventRecord, now: float) -> Sequence[object]:
-    at = local(event.at, now)
-    return at, event.kind, event.queue, event.task, event.job, event.text, event.worker
+def _row(event: EventView) -> Sequence[object]:
+    return local_of(event.at), event.kind, event.queue, event.task, event.job, event.text, event.worker
 
 
 class Tail:
     """The latest events, and then those that come."""
 
-    def __init__(self, store: Store, job: int | None, queue: str | None, limit: int) -> None:
-        self._store = store
+    def __init__(self, ops: Ops, job: int | None, queue: str | None, limit: int) -> None:
+        self._ops = ops
         self._job = job
         self._queue = queue
         self._limit: int | None = limit
@@ -68,22 +69,23 @@ class Tail:
         self._floor = 0
         """Up to this number all have been given."""
 
-    async def fresh(self) -> list[EventRecord]:
-        """Those that were not given yet, the oldest first."""
-        now, found, before = time.monotonic(), list[EventRecord](), None
+    async def fresh(self) -> list[EventView]:
+        """Return those that were not given yet, the oldest first."""
+        now, found, before = time.monotonic(), dict[int, EventView](), None
         while True:
             size = PAGE if self._limit is None else self._limit
-            page = await self._store.events(job=self._job, queue=self._queue, limit=size, before=before)
-            found += [event for event in page if event.id > self._floor and event.id not in self._seen]
-            if self._limit is not None or len(page) < size or page[-1].id <= self._floor:
+            page = (await find_events(self._ops, self._queue, self._job, size, before)).events
+            numbered = {int(event.id or 0): event for event in page}
+            found |= {id: each for id, each in numbered.items() if id > self._floor and id not in self._seen}
+            before = min(numbered, default=0)
+            if self._limit is not None or len(page) < size or before <= self._floor:
                 break
-            before = page[-1].id
         if self._limit is not None and found:
-            self._floor = found[-1].id - 1
+            self._floor = min(found) - 1
         self._limit = None
-        self._seen.update({event.id: now for event in found})
+        self._seen.update(dict.fromkeys(found, now))
         self._settle(now)
-        return found[::-1]
+        return list(found.values())[::-1]
 
     def _settle(self, now: float) -> None:
         old = [id for id, since in self._seen.items() if now - since > SETTLED]
@@ -101,13 +103,13 @@ async def _follow(tail: Tail, as_json: bool) -> None:
             found = []
         for event in found:
             if as_json:
-                print_json(EventShape.of(event), indent=None)
+                print_json(event, indent=None)
             else:
                 click.echo(_line(event))
         await asyncio.sleep(EVERY)
 
 
-def _line(event: EventRecord) -> str:
-    at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(event.at))
-    about = [event.queue, event.task, None if event.job is None else str(event.job), event.text, event.worker]
+def _line(event: EventView) -> str:
+    at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(moment(event.at)))
+    about = (event.queue, event.task, event.job, event.text, event.worker)
     return harmless("  ".join([at, event.kind, *(each for each in about if each)]))

@@ -6,7 +6,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
+import time
 from collections.abc import Sequence
+from typing import Final
 
 import click
 from rich.console import Group, RenderableType
@@ -16,17 +18,17 @@ from windlass.cli.budgets import COLUMNS as BUDGETS
 from windlass.cli.budgets import budget_row
 from windlass.cli.flow import GATES, gate_row
 from windlass.cli.options import Span, with_json
-from windlass.cli.output import make_table, print_json, print_listing, show, watch
+from windlass.cli.output import make_table, print_json, show, watch
 from windlass.cli.queues import COLUMNS, queue_row
 from windlass.cli.target import Target
+from windlass.cli.verbs import command, table
 from windlass.operations.budgets import BudgetView
+from windlass.operations.operation import Ops
 from windlass.operations.queues import GateView, QueueView
-from windlass.presentation.cluster_state import ClusterState, read_full_state, read_state
-from windlass.presentation.flow import WorkerShape
-from windlass.presentation.text import Shape, iso, plain, span
-from windlass.presentation.waiting import worker_in_words
-from windlass.store.protocol import Store
-from windlass.store.records import Depth, WorkerRecord
+from windlass.operations.workers import WorkerView, list_workers
+from windlass.presentation.cluster_state import ClusterState
+from windlass.presentation.text import Shape, iso, moment, plain, span
+from windlass.store.records import Depth
 
 _QUEUES = (*COLUMNS, ">±/s", "?>dead/s", "state")
 _WORKERS = ("worker", ">beat", "state", "queues")
@@ -52,16 +54,16 @@ def top(target: Target, interval: float, once: bool, as_json: bool) -> None:
     if not (once or as_json or sys.stdout.isatty()):
         raise click.ClickException("stdout is not a terminal; use --once or --json")
     with contextlib.suppress(KeyboardInterrupt):
-        target.run(lambda store: _watch(store, interval, once, as_json))
+        target.with_ops(lambda ops: _watch(ops, interval, once, as_json))
 
 
-async def _watch(store: Store, interval: float, once: bool, as_json: bool) -> None:
-    before, sample = None, await read_full_state(store)
+async def _watch(ops: Ops, interval: float, once: bool, as_json: bool) -> None:
+    before, sample = None, await ops.state()
 
     async def look() -> None:
         nonlocal before, sample
         last, before = sample, None  # no rates where the store does not answer
-        sample = await read_full_state(store)
+        sample = await ops.state()
         before = last
 
     if as_json:
@@ -83,7 +85,7 @@ def frame(sample: ClusterState, before: ClusterState | None) -> RenderableType:
     """Queues and workers as two tables, and what jobs stand aside for where they do."""
     tables = [
         make_table(_QUEUES, [_queue_row(sample, before, name) for name in sample.names()]),
-        make_table(_WORKERS, [_short_row(worker, sample) for worker in sample.workers]),
+        make_table(_WORKERS, [_short_row(worker) for worker in _workers(sample)]),
     ]
     if sample.short:
         tables.append(make_table(BUDGETS, [budget_row(budget) for budget in sample.short]))
@@ -97,9 +99,12 @@ def _queue_row(sample: ClusterState, before: ClusterState | None, name: str) -> 
     return *queue_row(QueueView.of(sample, name, {}, {})), *changes, sample.in_words(name)
 
 
-def _short_row(worker: WorkerRecord, sample: ClusterState) -> Sequence[object]:
-    beat = span(sample.at - worker.beat_at)
-    return worker.label or worker.id, beat, _state(worker, sample), ", ".join(worker.queues)
+def _short_row(worker: WorkerView) -> Sequence[object]:
+    return worker.label or worker.id, span(worker.beat_age), worker.state_text, ", ".join(worker.queues)
+
+
+def _workers(sample: ClusterState) -> list[WorkerView]:
+    return [WorkerView.of(worker, sample) for worker in sample.workers]
 
 
 def _gates(sample: ClusterState) -> list[GateView]:
@@ -114,7 +119,7 @@ def frame_as_json(sample: ClusterState, before: ClusterState | None) -> Shape:
     return {
         "at": iso(sample.at),
         "queues": queues,
-        "workers": [WorkerShape.of(worker, sample) for worker in sample.workers],
+        "workers": _workers(sample),
         "short_budgets": [BudgetView.of(budget) for budget in sample.short],
         "gates": _gates(sample),
     }
@@ -140,35 +145,18 @@ def _unfinished(depth: Depth) -> int:
 _LISTED = ("worker", "?host", "??>pid", "queues", "?abilities", ">slots", ">beat", "?>up", "state")
 
 
-@click.command()
-@with_json
-def workers(target: Target, as_json: bool) -> None:
-    """List workers that are alive or still hold jobs: host, queues, abilities, slots, last heartbeat."""
-    state = target.run(read_state)
-    print_listing(
-        as_json,
-        "workers",
-        state.workers,
-        lambda worker: WorkerShape.of(worker, state),
-        _LISTED,
-        lambda worker: _worker_row(worker, state),
-    )
-
-
-def _state(worker: WorkerRecord, sample: ClusterState) -> str:
-    return worker_in_words(worker, sample.at, sample.stuck_since(worker))
-
-
-def _worker_row(worker: WorkerRecord, sample: ClusterState) -> Sequence[object]:
-    assigned = sample.view.slots.get(worker.id, {})
+def _worker_row(worker: WorkerView) -> Sequence[object]:
     return (
         worker.label or worker.id,
         worker.host,
         worker.pid,
         ", ".join(worker.queues),
         ", ".join(worker.abilities),
-        sum(assigned.values()) if assigned else "–",
-        f"{span(sample.at - worker.beat_at)} ago",
-        span(sample.at - worker.started_at),
-        _state(worker, sample),
+        sum(worker.slots.values()) if worker.slots else "–",
+        f"{span(worker.beat_age)} ago",
+        span(time.time() - moment(worker.started_at)),
+        worker.state_text,
     )
+
+
+workers: Final = command(list_workers, table(_LISTED, _worker_row))

@@ -10,12 +10,11 @@ import msgspec
 
 from windlass.core.flow.gates import budget_of
 from windlass.core.states import FINISHED, State
-from windlass.operations.events import timeline
+from windlass.operations.events import EventView, timeline
 from windlass.operations.groups import GroupShape, group_of
 from windlass.operations.operation import Ops
 from windlass.operations.parents import ParentShape
 from windlass.presentation.cluster_state import ClusterState
-from windlass.presentation.events import EventShape
 from windlass.presentation.jobs import id_text, priority_name
 from windlass.presentation.retries import retrying_of
 from windlass.presentation.steps import StepShape, step_shapes
@@ -184,7 +183,7 @@ class JobView(_Shown, frozen=True, kw_only=True):
     """When its current run started; null where it does not run."""
     deadline: str | None
     """The deadline of that run: from the timeout of the job or its task, or the queue's limit."""
-    timeline: list[EventShape]
+    timeline: list[EventView]
     """Its events, the earliest first."""
     parent: ParentShape | None
     """The job as a parent, where it was split. If it is a part, see `part`."""

@@ -8,7 +8,8 @@ from windlass.web.api.routing import ENDPOINTS
 
 TITLES: Final = {
     "jobs": "Jobs", "bulk": "Bulk operations", "queues": "Queues and tasks", "parents": "Parents",
-    "schedules": "Schedules", "budgets": "Budgets", "overview": "Overview",
+    "schedules": "Schedules", "budgets": "Budgets", "overview": "Overview", "workers": "Workers",
+    "events": "Events", "measures": "Measures", "store": "Store",
 }  # fmt: skip
 
 

@@ -11,6 +11,8 @@ from windlass import Windlass
 from windlass.core.histogram import bucket
 from windlass.core.rollup import Gauges, Reading, Sample
 from windlass.core.states import Kind
+from windlass.operations.events import find_events
+from windlass.operations.measures import list_measures
 from windlass.operations.principal import Principal, Role
 from windlass.store.records import Busy, NewSchedule, Report, Vitals
 from windlass.web.service.service import Service
@@ -313,9 +315,9 @@ async def test_one_who_looks_on_leaves_nothing_behind(app: Windlass) -> None:
     service.store.now = later  # type: ignore[method-assign]
     for minute in range(5):
         ahead = minute * 60.0
-        await service.measures.points(principal, queue="q", last=21_000.0)
-        await service.events.find(principal, before=9_000 + minute)
-        await service.events.find(principal, job=9_000 + minute)
+        await service.run(principal, list_measures, "q", last=21_000.0)
+        await service.run(principal, find_events, before=9_000 + minute)
+        await service.run(principal, find_events, job=9_000 + minute)
     assert len(service.store.cache._kept) == 1
 
 

@@ -68,12 +68,13 @@ def test_what_changes_something_needs_to_operate() -> None:
 
 async def test_the_service_itself_checks(app: Windlass) -> None:
     """The role is checked in the action, not only at the door: whoever comes by another way is refused."""
+    from windlass.operations.overview import show_overview
     from windlass.operations.principal import Forbidden, Principal
     from windlass.operations.queues import pause_queue
     from windlass.web.service.service import Service
 
     service = Service(app)
     with pytest.raises(Forbidden):
-        await service.overview.get(Principal("nobody", Role.NOBODY))
+        await service.run(Principal("nobody", Role.NOBODY), show_overview)
     with pytest.raises(Forbidden):
         await service.run(Principal("viewer", Role.READ), pause_queue, "default")

@@ -11,9 +11,9 @@ from tests.web.kit import rigged, visiting
 from tests.web.pages.kit import harmless
 from windlass import Windlass
 from windlass.errors import StoreBusy, StoreError, StoreUnavailable
+from windlass.operations.partial import PartialAnswer
 from windlass.store.records import JobFilter
 from windlass.store.sqlite import SQLiteStore
-from windlass.web.service.partial import PartialAnswer
 
 METHODS = {
     "totals": ("workers",),

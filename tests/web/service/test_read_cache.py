@@ -1,10 +1,16 @@
 """Reads that many viewers share."""
 
 import asyncio
+import threading
+from itertools import count
+from typing import Self
 
 import pytest
 
+from windlass import Windlass
+from windlass.store.protocol import Store
 from windlass.web.service.read_cache import MAX_ENTRIES, ReadCache
+from windlass.web.service.store_access import StoreAccess
 
 
 class Source:
@@ -128,3 +134,45 @@ async def test_of_too_many_those_go_that_would_go_first() -> None:
         await memo.get(n, 60.0, read)
     assert "lasting" in memo._kept
     assert len(memo._kept) == MAX_ENTRIES <= 100
+
+
+async def test_what_no_action_changes_outlives_a_change(app: Windlass) -> None:
+    """[M3] As what the store finds wrong with itself, which is dear to know."""
+    access, reads = StoreAccess(app), count(1)
+
+    async def read(_: Store) -> int:
+        return next(reads)
+
+    async with app:
+        assert [await access.shared("k", 60, read, lasting=lasting) for lasting in (False, True)] == [1, 2]
+        access.changed()
+        assert [await access.shared("k", 60, read, lasting=lasting) for lasting in (False, True)] == [3, 2]
+
+
+class Hour(float):
+    """The seconds to keep an answer. When somebody looks whether they have passed, another thread says that
+    something was changed."""
+
+    def __new__(cls, memo: ReadCache, seconds: float = 3600.0) -> Self:
+        made = super().__new__(cls, seconds)
+        made.memo = memo
+        return made
+
+    memo: ReadCache
+
+    def __radd__(self, now: float) -> "Hour":
+        return Hour(self.memo, now + float(self))
+
+    def __gt__(self, now: float) -> bool:
+        change = threading.Thread(target=self.memo.clear)
+        change.start()
+        change.join(0.1)
+        return float(self) > now
+
+
+async def test_a_change_on_another_thread_waits_for_what_is_being_kept() -> None:
+    """Operations read on the store's loop, and the server's says that something was changed."""
+    memo, source = ReadCache(), Source()
+    source.open.set()
+    for key in "abc":
+        assert await memo.get(key, Hour(memo), source.read) == source.reads

@@ -6,9 +6,10 @@ from windlass.core.histogram import bucket
 from windlass.core.rollup import HOUR, MINUTE, Gauges, Reading, Sample, rate
 from windlass.core.states import State
 from windlass.operations.events import timeline
+from windlass.operations.gauges import COARSE, shown
+from windlass.operations.measures import Range, point, points, range_of
 from windlass.operations.parents import CELLS, strip
 from windlass.store.records import EventRecord, Failure, JobRecord, Options
-from windlass.web.service.measures import COARSE, Range, point, points, range_of, shown
 
 NOW = 1_700_000_030.0
 

@@ -12,17 +12,21 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from windlass.operations.budgets import budgets
 from windlass.operations.bulk import bulk
+from windlass.operations.events import events
 from windlass.operations.groups import groups
 from windlass.operations.jobs import jobs
+from windlass.operations.measures import measures
 from windlass.operations.new_jobs import new_jobs
+from windlass.operations.overview import overview
 from windlass.operations.parents import parents
 from windlass.operations.queues import queues
 from windlass.operations.schedules import schedules
 from windlass.operations.signals import signals
+from windlass.operations.store_health import store_health
 from windlass.operations.tasks import tasks
+from windlass.operations.workers import workers
 from windlass.web.api.derived import endpoints
 from windlass.web.api.endpoint import Call, Endpoint, query_of, read_body
-from windlass.web.api.overview import overview
 from windlass.web.http.answers import answer, encode, problem_body, problem_headers
 from windlass.web.http.guard import PRINCIPAL, path_of
 from windlass.web.http.problems import NotFound, Problem, problem_of
@@ -39,7 +43,11 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *endpoints(schedules),
     *endpoints(signals),
     *endpoints(budgets),
-    *overview,
+    *endpoints(overview),
+    *endpoints(workers),
+    *endpoints(events),
+    *endpoints(measures),
+    *endpoints(store_health),
 )
 PREFIX: Final = "/api"
 READS: Final = ("GET", "HEAD")

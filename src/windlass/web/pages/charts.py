@@ -7,10 +7,13 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, TypeVar
 
+from windlass.operations.gauges import Latency
+from windlass.operations.measures import Point
+from windlass.operations.store_health import StorePoint
+from windlass.operations.workers import WorkerPoint
 from windlass.presentation.text import iso
 from windlass.web.http.queries import choice
 from windlass.web.pages import figures
-from windlass.web.service.shapes import Latency, PointShape, StorePoint, WorkerPoint
 
 RANGES: Final = {"1h": 3600.0, "6h": 6 * 3600.0, "24h": 86400.0, "7d": 7 * 86400.0, "30d": 30 * 86400.0}
 FIRST: Final = "1h"
@@ -76,7 +79,7 @@ def range_named(word: str | None) -> str:
     return choice("range", word, RANGES) or FIRST
 
 
-def measured(points: Sequence[PointShape], now: float) -> list[Drawn]:
+def measured(points: Sequence[Point], now: float) -> list[Drawn]:
     """Throughput, waits, run times, depth, and how long the oldest had waited."""
     while len(points) > 1 and now - _at(points[-1]) < _YOUNG:
         points = points[:-1]
@@ -201,7 +204,7 @@ def draw(name: str, title: str, unit: str, at: Sequence[float], series: Sequence
     return Drawn(name, title, json.dumps(data, separators=(",", ":")), lines, rows, summary, known)
 
 
-def _percentiles(points: Sequence[PointShape], what: str) -> list[Series]:
+def _percentiles(points: Sequence[Point], what: str) -> list[Series]:
     return [
         Series(share, ink, [getattr(point, f"{what}_{share}") for point in points])
         for share, ink in (("p50", "accent"), ("p95", "late"), ("p99", "warn"))
@@ -218,5 +221,5 @@ def _value_text(value: float | None, unit: str) -> str:
     return _TEXTS.get(unit, figures.number)(value)
 
 
-def _at(point: PointShape | WorkerPoint | StorePoint) -> float:
+def _at(point: Point | WorkerPoint | StorePoint) -> float:
     return figures.moment(point.at) or 0.0

@@ -11,15 +11,18 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from windlass.operations.bulk import BulkShape, list_bulks
+from windlass.operations.events import EventView, find_events
+from windlass.operations.measures import list_measures
+from windlass.operations.overview import show_overview
+from windlass.operations.partial import PartialAnswer
 from windlass.operations.queues import list_queues
-from windlass.presentation.events import EventShape
+from windlass.operations.store_health import list_store_history, show_store_health
 from windlass.store.records import EventKind
 from windlass.web.http.queries import choice
 from windlass.web.pages import charts, figures
 from windlass.web.pages.findings import place_of
 from windlass.web.pages.rendering import principal_of, render
 from windlass.web.service.checks import found_id
-from windlass.web.service.partial import PartialAnswer
 from windlass.web.service.service import Service
 
 _EVENTS: Final = 100
@@ -42,11 +45,9 @@ async def overview(service: Service, request: Request) -> Response:
     """Healthy or not, where, since when."""
     principal = principal_of(request)
     chosen = charts.range_named(request.query_params.get("range"))
-    parts = PartialAnswer()
-    seen, points = await asyncio.gather(
-        service.overview.get(principal),
-        parts.get("charts", service.measures.points(principal, last=charts.RANGES[chosen])),
-    )
+    parts = PartialAnswer(service.store.in_words)
+    points = service.run(principal, list_measures, last=charts.RANGES[chosen])
+    seen, measured = await asyncio.gather(service.run(principal, show_overview), parts.get("charts", points))
     return render(
         request,
         "overview.html",
@@ -58,7 +59,7 @@ async def overview(service: Service, request: Request) -> Response:
         place_of=place_of,
         bulks=await under_way(service, request),
         range=chosen,
-        charts=charts.measured(points, time.time())[:4] if points else [],
+        charts=charts.measured(measured.points, time.time())[:4] if measured else [],
         missing={**seen.missing, **parts.missing},
     )
 
@@ -66,10 +67,11 @@ async def overview(service: Service, request: Request) -> Response:
 async def operations(service: Service, request: Request) -> Response:
     """The health of the store."""
     principal = principal_of(request)
-    seen = await service.store_health.get(principal)
+    seen = await service.run(principal, show_store_health)
     chosen = charts.range_named(request.query_params.get("range"))
-    parts = PartialAnswer()
-    points = await parts.get("charts", service.store_health.history(principal, charts.RANGES[chosen]))
+    parts = PartialAnswer(service.store.in_words)
+    shown = service.run(principal, list_store_history, charts.RANGES[chosen])
+    history = await parts.get("charts", shown)
     dead = [table.dead for table in seen.tables if table.dead is not None]
     return render(
         request,
@@ -81,7 +83,7 @@ async def operations(service: Service, request: Request) -> Response:
         bulks=await under_way(service, request),
         dead_tuples=sum(dead) if dead else None,
         range=chosen,
-        charts=charts.store(points, time.time()) if points else [],
+        charts=charts.store(history.points, time.time()) if history else [],
         missing=parts.missing,
     )
 
@@ -92,8 +94,9 @@ async def events(service: Service, request: Request) -> Response:
     before, queue = query.get("before"), query.get("queue") or None
     kind = choice("kind", query.get("kind"), KINDS)
     names = [each.name for each in (await service.run(principal, list_queues)).queues]
-    found = await service.events.find(
+    found = await service.run(
         principal,
+        find_events,
         queue,
         limit=_EVENTS,
         before=found_id(before) if before else None,
@@ -112,7 +115,7 @@ async def events(service: Service, request: Request) -> Response:
     )
 
 
-def by_time(events: Iterable[EventShape]) -> list[EventShape]:
+def by_time(events: Iterable[EventView]) -> list[EventView]:
     """The latest first. Workers report every two seconds, so ids alone are not in order of time."""
     return sorted(
         events, key=lambda event: (figures.moment(event.at) or 0.0, int(event.id or 0)), reverse=True

@@ -8,6 +8,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from windlass.operations import queues as operations
+from windlass.operations.events import find_events
+from windlass.operations.measures import list_measures
 from windlass.operations.refusals import Refusal
 from windlass.store.fields import QueueSettings
 from windlass.store.records import JobFilter
@@ -35,7 +37,7 @@ async def one(
     principal, name = principal_of(request), request.path_params["name"]
     queue = await service.run(principal, operations.show_queue, name)
     chosen = charts.range_named(request.query_params.get("range"))
-    points = await service.measures.points(principal, queue=name, last=charts.RANGES[chosen])
+    measured = await service.run(principal, list_measures, name, last=charts.RANGES[chosen])
     return render(
         request,
         "queue.html",
@@ -44,11 +46,11 @@ async def one(
         queue=queue,
         search=write_search(JobFilter(queue=name)),
         range=chosen,
-        charts=charts.measured(points, time.time()),
+        charts=charts.measured(measured.points, time.time()),
         fields=settings.inputs(QueueSettings, queue, form),
         problem=problem,
         wrong=settings.wrong_in(QueueSettings, problem),
-        events=by_time((await service.events.find(principal, queue=name, limit=50)).events)[:12],
+        events=by_time((await service.run(principal, find_events, name, limit=50)).events)[:12],
         marks=(await service.run(principal, operations.list_watermarks, name, limit=50)).watermarks,
     )
 

@@ -7,10 +7,11 @@ import time
 from starlette.requests import Request
 from starlette.responses import Response
 
+from windlass.operations.partial import PartialAnswer
+from windlass.operations.workers import list_worker_history, list_workers
 from windlass.web.http.problems import Invalid
 from windlass.web.pages import charts
 from windlass.web.pages.rendering import principal_of, render
-from windlass.web.service.partial import PartialAnswer
 from windlass.web.service.service import Service
 
 
@@ -22,13 +23,14 @@ async def listing(service: Service, request: Request) -> Response:
         raise Invalid("name a worker or a host, not both", "host")
     found = [
         worker
-        for worker in await service.workers.all(principal)
+        for worker in (await service.run(principal, list_workers)).workers
         if (not label or label == (worker.label or worker.id)) and (not host or host == worker.host)
     ]
     found.sort(key=lambda worker: (worker.alive and worker.beat_age <= worker.lease, worker.label))
     chosen = charts.range_named(query.get("range"))
-    parts = PartialAnswer()
-    points = await parts.get("charts", service.workers.history(principal, label, host, charts.RANGES[chosen]))
+    parts = PartialAnswer(service.store.in_words)
+    shown = service.run(principal, list_worker_history, label, host, charts.RANGES[chosen])
+    history = await parts.get("charts", shown)
     return render(
         request,
         "workers.html",
@@ -37,6 +39,6 @@ async def listing(service: Service, request: Request) -> Response:
         label=label,
         host=host,
         range=chosen,
-        charts=charts.workers(points, time.time(), alone=bool(label)) if points else [],
+        charts=charts.workers(history.points, time.time(), alone=bool(label)) if history else [],
         missing=parts.missing,
     )

@@ -2,11 +2,15 @@
 
 While a read is under way, others who want the same wait for it. The read goes on when the one who began it
 leaves, and is cancelled when the last one has left.
+
+Operations read on the store's loop while the server's own says that something was changed, so a lock is held
+for as long as it takes to look and to keep.
 """
 
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Any, Final, TypeVar
@@ -29,6 +33,7 @@ class ReadCache:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
+        self._lock = threading.Lock()
         self._kept: dict[Hashable, tuple[float, Any]] = {}
         self._pending: dict[tuple[asyncio.AbstractEventLoop, Hashable], PendingRead] = {}
 
@@ -51,17 +56,20 @@ class ReadCache:
             if not pending.waiting and not pending.task.done():
                 pending.task.cancel()
                 # The next caller must not wait for a read that is being cancelled.
-                if self._pending.get(place) is pending:
-                    del self._pending[place]
+                with self._lock:
+                    if self._pending.get(place) is pending:
+                        del self._pending[place]
 
     def forget(self, key: Hashable) -> None:
         """Drop one answer."""
-        self._kept.pop(key, None)
+        with self._lock:
+            self._kept.pop(key, None)
 
     def clear(self) -> None:
         """Drop all answers. Reads under way may have begun before a change, so nobody else may join them."""
-        self._kept.clear()
-        self._pending.clear()
+        with self._lock:
+            self._kept.clear()
+            self._pending.clear()
 
     async def _read(
         self, place: tuple[asyncio.AbstractEventLoop, Hashable], ttl: float, read: Callable[[], Awaitable[T]]
@@ -69,12 +77,14 @@ class ReadCache:
         mine = asyncio.current_task()
         try:
             answer = await read()
-            if self._is_mine(place, mine):
-                self._keep(place[1], self._clock() + ttl, answer)
+            with self._lock:
+                if self._is_mine(place, mine):
+                    self._keep(place[1], self._clock() + ttl, answer)
             return answer
         finally:
-            if self._is_mine(place, mine):
-                del self._pending[place]
+            with self._lock:
+                if self._is_mine(place, mine):
+                    del self._pending[place]
 
     def _is_mine(
         self, place: tuple[asyncio.AbstractEventLoop, Hashable], task: asyncio.Task[Any] | None

@@ -19,13 +19,7 @@ from windlass.operations.principal import Principal
 from windlass.presentation.audit import AuditEntry
 from windlass.store.protocol import Store
 from windlass.web.service.durable.streams import Streams
-from windlass.web.service.events import Events
-from windlass.web.service.findings import Findings
-from windlass.web.service.measures import Measures
-from windlass.web.service.overview import Overviews
 from windlass.web.service.store_access import StoreAccess
-from windlass.web.service.store_health import StoreHealth
-from windlass.web.service.workers import Workers
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
@@ -42,12 +36,6 @@ class Service:
         self.store: Final = StoreAccess(app)
         self.audit: Final = self.store.audit
         self.streams: Final = Streams(self.store)
-        self.workers: Final = Workers(self.store)
-        self.events: Final = Events(self.store)
-        self.measures: Final = Measures(self.store)
-        findings = Findings(self.store)
-        self.store_health: Final = StoreHealth(self.store, findings)
-        self.overview: Final = Overviews(self.store, self.events, self.measures, findings)
 
     async def run(
         self,

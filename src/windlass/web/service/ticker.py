@@ -8,10 +8,10 @@ from typing import Final
 
 import msgspec
 
+from windlass.operations.overview import Level, Totals, show_overview
 from windlass.operations.principal import Principal, Role
 from windlass.web.http.problems import Problem, problem_of
 from windlass.web.service.service import Service
-from windlass.web.service.shapes import Level, Totals
 
 EVERY: Final = 2.0
 _WATCHER: Final = Principal("ticker", Role.READ)
@@ -85,7 +85,7 @@ class Ticker:
         changed.set()
 
     async def _look(self) -> Tick:
-        seen = await self._service.overview.get(_WATCHER)
+        seen = await self._service.run(_WATCHER, show_overview)
         totals = seen.totals
         if totals is None:
             raise Problem(503, "timeout", seen.missing["totals"])

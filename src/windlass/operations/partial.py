@@ -4,10 +4,8 @@ others are shown."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
-
-from windlass.web.http.problems import problem_of
 
 T = TypeVar("T")
 TIMEOUT: Final = 4.0
@@ -15,9 +13,10 @@ TIMEOUT: Final = 4.0
 
 
 class PartialAnswer:
-    """The parts of one answer."""
+    """The parts of one answer. `in_words` says why one is missing."""
 
-    def __init__(self, timeout: float = TIMEOUT) -> None:
+    def __init__(self, in_words: Callable[[Exception], str], timeout: float = TIMEOUT) -> None:
+        self._in_words = in_words
         self._until = asyncio.get_running_loop().time() + timeout
         self._succeeded = False
         self._errors: list[Exception] = []
@@ -25,13 +24,13 @@ class PartialAnswer:
         """Why each missing part is missing, by its name."""
 
     async def get(self, name: str, part: Awaitable[T]) -> T | None:
-        """A part, or None where it is missing."""
+        """Return a part, or None where it is missing."""
         try:
             async with asyncio.timeout_at(self._until):
                 found = await part
-        except Exception as error:  # noqa: BLE001 - `problem_of` logs what is unexpected
+        except Exception as error:  # noqa: BLE001 - `in_words` logs what is unexpected
             self._errors.append(error)
-            self.missing[name] = problem_of(error, safe=True).message
+            self.missing[name] = self._in_words(error)
             return None
         self._succeeded = True
         return found
