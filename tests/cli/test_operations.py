@@ -8,9 +8,12 @@ import pytest
 from tests.cli.kit import Desk
 from windlass import Windlass
 from windlass.operations.budgets import budgets, drain_budget
+from windlass.operations.bulk import bulk, preview_bulk
 from windlass.operations.events import events
 from windlass.operations.groups import groups
+from windlass.operations.jobs import jobs
 from windlass.operations.measures import measures
+from windlass.operations.new_jobs import new_jobs
 from windlass.operations.operation import Operation, Ops, Subject
 from windlass.operations.overview import overview
 from windlass.operations.parents import parents
@@ -24,8 +27,8 @@ from windlass.operations.workers import workers
 from windlass.web.api.routing import ENDPOINTS
 
 SUBJECTS: tuple[Subject, ...] = (
-    budgets, events, groups, measures, overview, parents, queues, schedules, signals, store_health, tasks,
-    workers,
+    budgets, bulk, events, groups, jobs, measures, new_jobs, overview, parents, queues, schedules, signals,
+    store_health, tasks, workers,
 )  # fmt: skip
 EVERY = pytest.mark.parametrize(
     "operation", [each for subject in SUBJECTS for each in subject], ids=lambda each: str(each.name)
@@ -36,7 +39,8 @@ EVERY = pytest.mark.parametrize(
 def test_every_operation_says_what_it_does_and_who_may(operation: Operation[Any, Any]) -> None:
     assert operation.summary
     assert not operation.summary.endswith(".")
-    assert operation.role is (Role.READ if operation.method == "GET" else Role.OPERATE)
+    reads = operation.method == "GET" or operation is preview_bulk
+    assert operation.role is (Role.READ if reads else Role.OPERATE)
 
 
 @EVERY

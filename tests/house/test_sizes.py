@@ -3,7 +3,7 @@ bound, and one that needs more room raises it in the same commit, with the reaso
 
 from tests.house import sizes, walk
 
-LINES = 43_600
+LINES = 43_350
 """Lines of Python in the engine. The aim is 38,000."""
 RIDDLES = 161
 """Docstrings that begin with What, Whether, Of …: in what operators see and do, and in the commands."""

@@ -16,7 +16,9 @@ from tests.web.pages.kit import Html
 from windlass import Windlass
 from windlass.cli import main
 from windlass.cli.job_page import print_job
-from windlass.presentation.jobs import job_as_json
+from windlass.operations.job_views import JobView
+from windlass.operations.operation import Ops
+from windlass.operations.principal import Principal, Role
 from windlass.store.fields import SUBJECTS, Field, fields_of
 from windlass.store.records import CARRIED, JOB_OPTIONS
 from windlass.web.api.openapi import document
@@ -113,10 +115,11 @@ async def test_m3_m4_an_option_that_a_job_carries_is_shown(
         given = sample(field, first)
         (id,) = await rig.add("t", **given)
         record = await rig.look(id)
+        job = await JobView.of(Ops(app, rig.store, Principal("me", Role.READ)), record)
     value = given[field.kept]
-    shape = job_as_json(record, {})[field.kept]
+    shape = getattr(job, field.kept)
     assert shape == ([str(each) for each in value] if isinstance(value, tuple) else value)
-    print_job(record, None, 0.0, traceback=False)
+    print_job(job, 0.0, traceback=False)
     page = unescape((await visitor.get(f"/jobs/{id}")).text)
     title = {"headers": "a", "attempts": "attempt"}.get(field.unit, field.kept.replace("_", " "))
     assert re.search(rf"<dt[^>]*>{title}</dt>", page)

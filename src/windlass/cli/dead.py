@@ -3,27 +3,25 @@ them, by id or by filter [O6]."""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal, TypeVar
 
 import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from windlass.cli.jobs import cursor_option, list_jobs, print_answers, steer
+from windlass.cli.jobs import cursor_option, list_jobs, show_answers
 from windlass.cli.options import JobId, filters, limit_option, queue_filter, task_filter, with_json
 from windlass.cli.output import console, print_answer, print_json, print_table
-from windlass.cli.target import Target, record
+from windlass.cli.target import Target
 from windlass.core.counts import plural
 from windlass.core.states import State
 from windlass.handles import bulk
-from windlass.presentation import audit
-from windlass.presentation.jobs import causes_as_json
-from windlass.presentation.text import local
-from windlass.store.protocol import Store
+from windlass.operations.bulk import apply, count, in_words
+from windlass.operations.jobs import act, list_causes
+from windlass.presentation.text import local_of
 from windlass.store.records import JobFilter
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -55,12 +53,12 @@ def list_(target: Target, limit: int, cursor: str | None, as_json: bool, **where
 def causes(target: Target, queue: str | None, task: str | None, as_json: bool) -> None:
     """Count dead jobs by task and by the type of their last error, most frequent first."""
     where = bulk.job_filter(queue=queue, task=task)
-    found = target.run(lambda store: store.causes(queue=where.queue, task=where.task))
+    found, _ = target.operate(list_causes, queue=where.queue, task=where.task)
     if as_json:
-        print_json(causes_as_json(found))
+        print_json(found)
         return
     now = time.time()
-    rows = [(g.jobs, g.task, g.error, local(g.last_at, now), g.message) for g in found.groups]
+    rows = [(g.jobs, g.task, g.error, local_of(g.last_at, now), g.message) for g in found.groups]
     print_table(_COLUMNS, rows)
     if found.more:
         click.echo(f"of the newest {plural(found.looked, 'dead job')}; there are more", err=True)
@@ -110,34 +108,11 @@ def _act(
             "give ids, filters (--queue, --task, --tag, --text, --error) or --all, and only one of these"
         )
     if ids:
-        if given["dry_run"]:
-            print_answers(target.run(lambda store: _only_dead(store, ids)), as_json)
-        else:
-            steer(target, verb, lambda store: _act_on_dead(store, verb, ids), as_json)
+        answers = target.with_ops(lambda ops: act(ops, verb, ids, State.DEAD, dry_run=given["dry_run"]))
+        show_answers(answers, as_json)
         return
     where = bulk.job_filter(state=State.DEAD, **{name: given.pop(name) for name in _FILTERS})
     _act_on_many(target, verb, where, as_json, **given)
-
-
-async def _act_on_dead(store: Store, verb: Literal["retry", "delete"], ids: Sequence[int]) -> dict[int, str]:
-    """Act on those of the jobs that are dead; the others are left as they are."""
-    answers = await _only_dead(store, ids)
-    chosen = [id for id, answer in answers.items() if answer == "dead"]
-    if chosen:
-        answers |= await bulk.act(store, verb, chosen)
-    return answers
-
-
-async def _only_dead(store: Store, ids: Sequence[int]) -> dict[int, str]:
-    """Which of the jobs are dead, and what the others are."""
-    answers: dict[int, str] = {}
-    for id in dict.fromkeys(ids):
-        record = await store.job(id)
-        if record is None:
-            answers[id] = "not_found"
-        else:
-            answers[id] = "dead" if record.state is State.DEAD else f"not dead but {record.state}"
-    return answers
 
 
 def _act_on_many(
@@ -150,7 +125,7 @@ def _act_on_many(
     yes: bool,
     dry_run: bool,
 ) -> None:
-    found = target.run(lambda store: bulk.count(store, where))
+    found = target.with_ops(lambda ops: count(ops, where, within=None))
     if limit is not None and (found.more or found.jobs > limit) and limit <= bulk.CAP:
         found = bulk.Count(limit)
     if dry_run or not found.jobs:
@@ -158,34 +133,14 @@ def _act_on_many(
         return
     if not yes:
         click.confirm(f"{_SAID[verb]} {_jobs(found)}?", abort=True, err=True)
+    answers: Counter[str] = Counter()
     with _bar(_SAID[verb], None if found.more else found.jobs) as progress:
-        answers = target.run(lambda store: _apply(store, where, verb, limit, progress))
-    _show(found, answers, as_json, audit.counted(answers) or "nothing was left to do")
+        target.with_ops(lambda ops: apply(ops, verb, where, answers, progress, limit))
+    _show(found, answers, as_json, in_words(answers) or "nothing was left to do")
 
 
 def _jobs(found: bulk.Count) -> str:
     return f"{found} dead jobs" if found.more else plural(found.jobs, "dead job")
-
-
-async def _apply(
-    store: Store,
-    where: JobFilter,
-    verb: Literal["retry", "delete"],
-    limit: int | None,
-    progress: bulk.Progress,
-) -> bulk.Answers:
-    """Act on all that the filter finds. The timeline hears of it also where it stops half-way."""
-    answers: Counter[str] = Counter()
-    state = "failed"
-    try:
-        await bulk.apply(store, where, verb, limit=limit, progress=progress, answers=answers)
-        state = "done"
-    except asyncio.CancelledError:
-        state = "stopped"
-        raise
-    finally:
-        await record(store, [audit.steered_many(verb, state, answers, where)])
-    return dict(answers)
 
 
 def _show(found: bulk.Count, answers: Mapping[str, int], as_json: bool, words: str) -> None:

@@ -18,7 +18,7 @@ from windlass.core.names import did_you_mean, nearest
 from windlass.core.states import State
 from windlass.errors import ConfigurationError, ResultTimeout, StoreError
 from windlass.handles.job import Job
-from windlass.presentation.jobs import failure_as_json
+from windlass.operations.job_views import FailureShape
 from windlass.presentation.text import kept_line, one_line, parsed
 from windlass.presentation.waiting import abilities_in
 from windlass.store.protocol import Store
@@ -197,7 +197,7 @@ def _no_constant(name: str) -> NoReturn:
 def _end_as_json(ended: JobRecord | None) -> dict[str, Any]:
     if ended is None:
         return {}
-    last = failure_as_json(ended.errors[-1]) if ended.errors else None
+    last = FailureShape.of(ended.errors[-1]) if ended.errors else None
     return {"state": str(ended.state), "result": parsed(ended.result), "error": last}
 
 

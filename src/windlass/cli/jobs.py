@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import click
@@ -15,24 +15,20 @@ from windlass.cli.options import JobId, filters, job_ids, limit_option, with_jso
 from windlass.cli.output import print_answer, print_json, print_table
 from windlass.cli.settings import change_options, given_options
 from windlass.cli.target import Target
-from windlass.core.flow.gates import budget_of
+from windlass.cli.verbs import command
 from windlass.core.harmless import harmless
 from windlass.core.ids import MAX_POSITION
 from windlass.core.read_errors import READ_ERRORS
-from windlass.core.states import FINISHED, State
 from windlass.errors import EnqueueError, JobNotFound, WindlassError
-from windlass.handles import bulk
-from windlass.handles.bulk import Verb
-from windlass.operations.refusals import Invalid
+from windlass.handles.bulk import job_filter
+from windlass.operations import jobs as operations
+from windlass.operations.job_views import JobView, ListedJob
+from windlass.operations.jobs import Answers
+from windlass.operations.operation import Ops
+from windlass.operations.refusals import Conflict, Invalid
 from windlass.operations.signals import SignalBody, list_waits, list_waits_of, send_signal
-from windlass.presentation import audit
-from windlass.presentation.jobs import job_as_json, labels_of, listing_as_json, priority_name, unwrap, wrap
-from windlass.presentation.retries import retrying_of
-from windlass.presentation.steps import StepShape, step_shapes
-from windlass.presentation.text import local_of, moment, one_line, plain, span
-from windlass.presentation.waiting import state_in_words, why_or_reason
-from windlass.store.protocol import Store
-from windlass.store.records import ClusterView, JobFilter, JobRecord, Page, WorkerRecord
+from windlass.presentation.text import local_of, moment, span
+from windlass.store.records import JobFilter, WorkerRecord
 
 _GOOD = frozenset({"changed", "dead", "retried", "cancelled", "requested", "deleted"})
 _WHY_NOT = {
@@ -54,59 +50,28 @@ cursor_option: Final = click.option("--cursor", metavar="TEXT", help="Continue a
 @with_json
 def jobs(target: Target, limit: int, cursor: str | None, as_json: bool, **where: Any) -> None:
     """List jobs, newest first."""
-    list_jobs(target, bulk.job_filter(**where), limit, cursor, as_json)
+    list_jobs(target, job_filter(**where), limit, cursor, as_json)
 
 
 def list_jobs(target: Target, where: JobFilter, limit: int, cursor: str | None, as_json: bool) -> None:
     """Print one listing and, where there is more, how to go on."""
-
-    async def work(store: Store) -> tuple[Page, ClusterView, list[WorkerRecord]]:
-        page = await _page(store, where, limit, cursor)
-        return page, await store.cluster_view([]), await store.workers()
-
-    page, view, workers = target.run(work)
+    try:
+        found = target.with_ops(lambda ops: operations.search(ops, where, limit, cursor))
+    except Invalid as error:
+        raise click.BadParameter(f"{cursor!r}: {error}", param_hint="--cursor") from None
     if as_json:
-        print_json(listing_as_json(page.jobs, page.cursor, labels_of(workers)))
+        print_json(found)
         return
     now = time.time()
-    print_table(_COLUMNS, [_row(job, view, now, workers) for job in page.jobs])
-    if page.cursor is not None:
-        click.echo(f"more jobs: --cursor {wrap(page.cursor)}", err=True)
+    print_table(_COLUMNS, [_row(job, now) for job in found.jobs])
+    if found.cursor is not None:
+        click.echo(f"more jobs: --cursor {found.cursor}", err=True)
 
 
-async def _page(store: Store, where: JobFilter, limit: int, word: str | None) -> Page:
-    """One full page: the store may give short ones, since it looks at a bounded number of jobs a call."""
-    found: list[JobRecord] = []
-    try:
-        cursor = None if word is None else unwrap(word)
-        page = await store.jobs(where, limit, cursor, bulk.MOMENT)
-    except ValueError:
-        if word is None:
-            raise
-        raise click.BadParameter(
-            f"{word!r} is not a cursor; take it from a listing", param_hint="--cursor"
-        ) from None
-    while True:
-        found += page.jobs
-        cursor = page.cursor
-        if cursor is None or len(found) >= limit:
-            return Page(found, cursor)
-        page = await store.jobs(where, limit - len(found), cursor, bulk.MOMENT)
-
-
-def _row(job: JobRecord, view: ClusterView, now: float, workers: Sequence[WorkerRecord]) -> Sequence[object]:
-    last = job.errors[-1] if job.errors else None
-    message = one_line(f"{last.type}: {last.message}", 60) if last else None
-    if job.state in FINISHED:
-        why = message or job.reason
-    elif job.state is State.RETRYING:  # what went wrong says more than that it waits for its time
-        why = job.reason or message
-    else:
-        why = why_or_reason(job, view, now, workers) or message
-    attempt = f"{job.attempt}/{job.options.max_attempts}"
-    priority = priority_name(job.priority)
-    age = span(now - job.enqueued_at)
-    return str(job.id), job.task, job.queue, priority, state_in_words(job), attempt, age, why
+def _row(job: ListedJob, now: float) -> Sequence[object]:
+    attempt = f"{job.attempt}/{job.max_attempts}"
+    age = None if job.enqueued_at is None else span(now - moment(job.enqueued_at))
+    return job.id, job.task, job.queue, job.priority, job.state_text, attempt, age, job.about()
 
 
 @click.group()
@@ -121,21 +86,23 @@ def job() -> None:
 def show(target: Target, ids: tuple[int, ...], traceback: bool, as_json: bool) -> None:
     """Show everything about jobs: state, why they wait, attempts, errors, payload, result, steps, times."""
 
-    async def work(store: Store) -> list[int]:
-        looked = {id: await store.job(id) for id in ids}
-        found = [record for record in looked.values() if record is not None]
-        if as_json:
-            labels = labels_of(await store.workers())
-            shapes = [
-                job_as_json(record, labels) | {"steps": [plain(step) for step in await _steps(store, record)]}
-                for record in found
-            ]
-            print_json({"jobs": shapes})
-        else:
-            await _print_pages(store, found, traceback)
-        return [id for id, record in looked.items() if record is None]
+    async def look(ops: Ops) -> tuple[list[JobView], list[int], list[WorkerRecord]]:
+        found, unknown = list[JobView](), list[int]()
+        for id in dict.fromkeys(ids):
+            try:
+                found.append(await operations.show_job(ops, id))
+            except JobNotFound:
+                unknown.append(id)
+        return found, unknown, (await ops.state()).workers
 
-    _refuse_unknown(target.run(work))
+    found, unknown, workers = target.with_ops(look)
+    if as_json:
+        print_json({"jobs": found})
+    for place, view in enumerate(() if as_json else found):
+        if place:
+            click.echo()
+        print_job(view, time.time(), traceback=traceback, workers=workers)
+    _refuse_unknown(unknown)
 
 
 @job.command()
@@ -155,29 +122,6 @@ def events(target: Target, id: int, after: int, follow: bool, as_json: bool) -> 
 
     if not target.run(lambda store: print_events(store, id, after, follow, as_json)):
         _refuse_unknown([id])
-
-
-async def _print_pages(store: Store, found: Sequence[JobRecord], traceback: bool) -> None:
-    view = await store.cluster_view([])
-    workers = await store.workers()
-    budgets = await store.budgets() if any(budget_of(record.reason) for record in found) else None
-    for place, record in enumerate(found):
-        now = time.time()
-        if place:
-            click.echo()
-        # Any of them may be a parent: one enqueued by name does not know that its task is chunked.
-        parent = await store.parent(record.id)
-        retrying = {} if parent is None else await retrying_of(store, [parent])
-        print_job(
-            record,
-            why_or_reason(record, view, now, workers, budgets),
-            now,
-            traceback=traceback,
-            parent=parent,
-            workers=workers,
-            retrying=retrying.get(record.id),
-            steps=await _steps(store, record),
-        )
 
 
 @job.command("signal")
@@ -242,27 +186,6 @@ def waits(target: Target, name: str | None, limit: int, cursor: str | None, as_j
         click.echo(f"more jobs: --cursor {found.waits[-1].cursor}", err=True)
 
 
-async def _steps(store: Store, record: JobRecord) -> list[StepShape]:
-    """What the job has done [W1]."""
-    steps = await store.steps(record.id)
-    return step_shapes(steps, await store.now()) if steps else []
-
-
-def _steer_by_id(verb: Verb, help: str) -> None:
-    """The verb that does one thing to jobs by id."""
-
-    @job.command(verb, help=help)
-    @job_ids
-    @with_json
-    def command(target: Target, ids: tuple[int, ...], as_json: bool) -> None:
-        steer(target, verb, lambda store: bulk.act(store, verb, ids), as_json)
-
-
-_steer_by_id("retry", "Make dead, scheduled or retrying jobs ready now, with their attempts reset.")
-_steer_by_id("cancel", "Cancel jobs: waiting ones at once, running ones as soon as their worker is notified.")
-_steer_by_id("delete", "Delete jobs and their history; running ones are asked to stop instead.")
-
-
 @job.command()
 @click.argument("id", type=JobId())
 @change_options
@@ -275,14 +198,10 @@ def change(target: Target, id: int, named: str | None, as_json: bool, **options:
     ended: nothing is changed then.
     """
     changes: dict[str, Any] = {**given_options(options), **_new_arguments(named)}
-    app = target.app
     if target.app_name is not None:
-        app.discover(*app.settings.imports)
-    answer = target.act(
-        lambda store: app.job(id)._changed(store, changes),
-        lambda answer: [audit.changed(id, changes.items(), answer)],
-    )
-    print_answers({id: answer}, as_json)
+        target.app.discover(*target.app.settings.imports)
+    answers, _ = target.operate(operations.change_job, id=id, changes=changes)
+    show_answers(answers, as_json)
 
 
 def _new_arguments(named: str | None) -> dict[str, Any]:
@@ -303,10 +222,10 @@ def _new_arguments(named: str | None) -> dict[str, Any]:
 def replay(target: Target, ids: tuple[int, ...], as_json: bool) -> None:
     """Enqueue copies of finished jobs; each copy records which job it replays."""
 
-    async def work(store: Store) -> dict[int, str | WindlassError]:
-        return {id: await _replayed(target, id) for id in dict.fromkeys(ids)}
+    async def work(ops: Ops) -> dict[int, str | WindlassError | None]:
+        return {id: await _replayed(ops, id) for id in dict.fromkeys(ids)}
 
-    copies = target.act(work, _replays)
+    copies = target.with_ops(work)
     made = {id: copy for id, copy in copies.items() if isinstance(copy, str)}
     if as_json:
         print_json({"jobs": [{"id": str(id), "replayed_as": made.get(id)} for id in copies]})
@@ -315,45 +234,45 @@ def replay(target: Target, ids: tuple[int, ...], as_json: bool) -> None:
             click.echo(f"{id} replayed as {copy}")
     _refuse_unknown([id for id, copy in copies.items() if isinstance(copy, JobNotFound)])
     for refusal in copies.values():
-        if not isinstance(refusal, str):
+        if isinstance(refusal, WindlassError):
             raise refusal
 
 
-def _replays(copies: Mapping[int, str | WindlassError]) -> list[audit.AuditEntry]:
-    return [audit.replayed(id, int(copy)) for id, copy in copies.items() if isinstance(copy, str)]
-
-
-async def _replayed(target: Target, id: int) -> str | WindlassError:
-    """The id of the copy, or why there is none: one that is refused does not keep the others waiting."""
+async def _replayed(ops: Ops, id: int) -> str | WindlassError | None:
+    """Return the id of the copy, or why there is none: a refused one does not keep the others waiting."""
     try:
-        return str(await target.app.job(id).areplay())
-    except (JobNotFound, EnqueueError) as error:
+        return (await operations.replay_job(ops, id)).id
+    except (JobNotFound, EnqueueError, Conflict) as error:
         return error
 
 
-def steer(
-    target: Target, verb: str, act: Callable[[Store], Awaitable[Mapping[int, str]]], as_json: bool
-) -> None:
-    """Do something to jobs named by id and print what each answered; exit code 1 if one was refused."""
-    print_answers(target.act(act, lambda answers: audit.steered(verb, answers)), as_json)
-
-
-def print_answers(answers: Mapping[int, str], as_json: bool) -> None:
-    """What each job answered; exit code 1 if one was refused."""
+def show_answers(answers: Answers, as_json: bool) -> None:
+    """Print what each job answered; exit code 1 if one was refused."""
     if as_json:
-        print_json({"jobs": [{"id": str(id), "answer": answer} for id, answer in answers.items()]})
+        print_json(answers)
     else:
-        for id, answer in answers.items():
-            if answer != "not_found":
-                click.echo(f"{id} {_WHY_NOT.get(answer, answer)}")
-    _refuse_unknown([id for id, answer in answers.items() if answer == "not_found"])
-    if not _GOOD.issuperset(answers.values()):
+        _print_answers(answers)
+    if not _all_done(answers):
         raise SystemExit(1)
 
 
-def _refuse_unknown(ids: Sequence[int]) -> None:
-    if ids:
-        named = ", ".join(map(str, ids))
+def _print_answers(answers: Answers) -> None:
+    for id, answer in answers.answers.items():
+        if answer != "not_found":
+            click.echo(f"{id} {_WHY_NOT.get(answer, answer)}")
+
+
+def _all_done(answers: Answers) -> bool:
+    _refuse_unknown([id for id, answer in answers.answers.items() if answer == "not_found"])
+    return _GOOD.issuperset(answers.answers.values())
+
+
+def _refuse_unknown(ids: Iterable[int | str]) -> None:
+    if named := ", ".join(map(str, ids)):
         raise click.ClickException(
             f"no job {named}: it never existed, was deleted, or its retention has passed; see `windlass jobs`"
         )
+
+
+for each in (operations.retry_jobs, operations.cancel_jobs, operations.delete_jobs):
+    job.add_command(command(each, _print_answers, _all_done))

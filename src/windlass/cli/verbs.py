@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeVar, get_args, get_origin
 import click
 import msgspec
 
-from windlass.cli.options import JobId, Reader, limit_option, with_json
+from windlass.cli.options import JobId, Reader, job_ids, limit_option, with_json
 from windlass.cli.output import print_json, print_table
 from windlass.cli.settings import READERS, changes_of, setting_options
 from windlass.cli.target import Target
@@ -64,6 +64,8 @@ def table(columns: Sequence[str], row: Callable[[Any], Sequence[object]]) -> Cal
 def _parameter(param: Param) -> Callable[[Callable[..., None]], Callable[..., None]]:
     if param.settings is not None:
         return setting_options(param.settings.record)
+    if param.name == "ids":
+        return job_ids
     if param.name == "limit":
         return limit_option(param.default)
     kind, metavar = _reader(param)

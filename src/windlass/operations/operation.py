@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from typing import (
     TYPE_CHECKING,
     Annotated,
@@ -26,7 +26,7 @@ from windlass.core import ids
 from windlass.core.names import MAX_LENGTH
 from windlass.errors import InvalidOption
 from windlass.operations.principal import Principal, Role
-from windlass.presentation.audit import AuditEntry
+from windlass.presentation.audit import AuditEntry, record
 from windlass.presentation.cluster_state import ClusterState, read_full_state
 from windlass.presentation.text import one_line
 from windlass.store.fields import Unit
@@ -41,10 +41,14 @@ T = TypeVar("T")
 _IN_PATH: Final = re.compile(r"\{(\w+)\}")
 STATE_TTL: Final = 1.0
 """Seconds for which readers share the state that most views begin with."""
+MAX_AT_ONCE: Final = 1_000
+"""Jobs that one request may enqueue or name."""
 
 Limit = Annotated[int, msgspec.Meta(ge=1, le=500)]
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_LENGTH, pattern=r"^[a-z0-9_.-]+$")]
 Text = Annotated[str, msgspec.Meta(max_length=255)]
+Ids = Annotated[Sequence[int], msgspec.Meta(min_length=1, max_length=MAX_AT_ONCE)]
+"""Jobs. JSON has their ids as texts."""
 JobId = Annotated[str, msgspec.Meta(pattern=r"^[0-9]{1,19}$", description="The id of a job.")]
 
 
@@ -75,10 +79,19 @@ class Reads(Protocol):
         """Return what readers may see of an error."""
 
 
+class Server(Reads, Protocol):
+    """A server in which operations run."""
+
+    async def done(self, principal: Principal, *deeds: AuditEntry) -> None:
+        """Record what somebody did, and let readers read again."""
+
+
 class Ops:
     """What an operation is handed."""
 
-    def __init__(self, app: Windlass, store: Store, principal: Principal, reads: Reads | None = None) -> None:
+    def __init__(
+        self, app: Windlass, store: Store, principal: Principal, reads: Server | None = None
+    ) -> None:
         self.app: Final = app
         self.store: Final = store
         self.principal: Final = principal
@@ -111,6 +124,28 @@ class Ops:
         """Return what readers may see of an error."""
         return one_line(str(error)) if self._reads is None else self._reads.in_words(error)
 
+    def kept(self, kind: Callable[[Windlass], T]) -> T:
+        """Return what the first operation to ask made of the app, and later ones of this server share."""
+        if kind not in self.memory:
+            self.memory[kind] = kind(self.app)
+        made: T = self.memory[kind]
+        return made
+
+    async def later(self, work: Callable[[Ops], Awaitable[T]]) -> T:
+        """Do something for the same principal when this operation has ended."""
+
+        async def asked(store: Store) -> T:
+            return await work(Ops(self.app, store, self.principal, self._reads))
+
+        return await self.app._store_handle().acall(asked)
+
+    async def tell(self, deed: AuditEntry) -> None:
+        """Record what was done after the answer, or in spite of an error."""
+        if self._reads is None:
+            await record(self.store, [deed], self.principal.name)
+        else:
+            await self._reads.done(self.principal, deed)
+
     def did(
         self, text: str, *, said: str = "", job: int | None = None, queue: str = "", task: str = ""
     ) -> None:
@@ -123,6 +158,13 @@ class Settings(NamedTuple):
     """Marks an argument that holds changes of settings: `Annotated[Mapping, Settings(NewBudget)]`."""
 
     record: type[msgspec.Struct]
+
+
+class Sent(NamedTuple):
+    """Marks an argument that a request has as this record, and what reads it."""
+
+    record: type[msgspec.Struct]
+    read: Callable[[Any], Any]
 
 
 class Help(NamedTuple):
@@ -149,6 +191,7 @@ class Param(msgspec.Struct, frozen=True):
     """msgspec.NODEFAULT where it must be given."""
     in_path: bool
     settings: Settings | None
+    sent: Sent | None
     help: Help
 
     @property
@@ -261,5 +304,6 @@ def _param(parameter: inspect.Parameter, kind: Any, in_path: list[str]) -> Param
         default=msgspec.NODEFAULT if parameter.default is inspect.Parameter.empty else parameter.default,
         in_path=parameter.name in in_path,
         settings=next((each for each in marks if isinstance(each, Settings)), None),
+        sent=next((each for each in marks if isinstance(each, Sent)), None),
         help=next((each for each in marks if isinstance(each, Help)), Help("")),
     )

@@ -23,6 +23,8 @@ class Refusal(WindlassError):
         super().__init__(message)
         self.field = field
         """The parameter that is wrong, if one is."""
+        self.retry_after: float | None = None
+        """Seconds after which to try again, where that helps."""
 
 
 class Invalid(Refusal):
@@ -41,6 +43,23 @@ class Conflict(Refusal):
 
     status: ClassVar[int] = 409
     code: ClassVar[str] = "conflict"
+
+
+class Busy(Refusal):
+    """Too much of this is under way."""
+
+    status: ClassVar[int] = 429
+    code: ClassVar[str] = "busy"
+
+    def __init__(self, message: str, retry_after: float) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class Overloaded(Busy):
+    """More is asked for than the store takes."""
+
+    status: ClassVar[int] = 503
 
 
 @contextmanager

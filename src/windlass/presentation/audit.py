@@ -16,10 +16,8 @@ import msgspec
 
 from windlass.presentation.text import one_line
 from windlass.store.protocol import Store
-from windlass.store.records import Event, JobFilter, Report
+from windlass.store.records import Event, Report
 
-MAX_SINGLE: Final = 50
-"""Up to so many jobs each get an event of their own."""
 _MAX_TEXT: Final = 500
 _MAX_NAME: Final = 80
 
@@ -48,39 +46,6 @@ def events(entries: Iterable[AuditEntry], at: float, by: str) -> list[Event]:
         )
         for entry in entries
     ]
-
-
-# -- jobs -----------------------------------------------------------------------------------------------
-
-
-def steered(verb: str, answers: Mapping[int, str]) -> list[AuditEntry]:
-    """Jobs were retried, cancelled or deleted by id; those that were not found are left out."""
-    found = {job: answer for job, answer in answers.items() if answer != "not_found"}
-    if len(found) > MAX_SINGLE:
-        return [AuditEntry(f"{verb}: {len(found):,} jobs")]
-    return [AuditEntry(f"{verb}: {answer}", job) for job, answer in found.items()]
-
-
-def steered_many(verb: str, state: str, answers: Mapping[str, int], where: JobFilter) -> AuditEntry:
-    """Jobs that a filter finds were retried, cancelled or deleted. `state`: done, stopped, failed."""
-    text = counted(answers) or "nothing to do"
-    return AuditEntry(f"bulk {verb} {state}: {text}", queue=where.queue or "", task=where.task or "")
-
-
-def counted(answers: Mapping[str, int]) -> str:
-    """How many jobs gave which answer."""
-    return ", ".join(f"{count:,} {answer.replace('_', ' ')}" for answer, count in answers.items())
-
-
-def changed(job: int, changes: Iterable[tuple[str, object]], answer: str) -> AuditEntry:
-    """A waiting job was changed, or was not: it waits no more. Arguments are not told."""
-    told = ", ".join(name if name in ("args", "kwargs") else f"{name} {value}" for name, value in changes)
-    return AuditEntry(f"change: {told}: {answer}" if answer != "changed" else f"changed: {told}", job)
-
-
-def replayed(job: int, copy: int) -> AuditEntry:
-    """A copy of a job was enqueued."""
-    return AuditEntry(f"replay: as job {copy}", job)
 
 
 # -- duties ---------------------------------------------------------------------------------------------

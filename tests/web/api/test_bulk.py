@@ -11,8 +11,8 @@ from tests.web.kit import rigged, visiting
 from windlass import Windlass
 from windlass.core.states import Kind
 from windlass.handles.bulk import Acted
+from windlass.operations.bulk import MAX_RUNNING
 from windlass.store.sqlite import SQLiteStore
-from windlass.web.service.bulk import MAX_RUNNING
 
 
 async def ended(visitor: httpx.AsyncClient, id: str) -> dict[str, Any]:

@@ -11,11 +11,12 @@ import pytest
 
 from tests.web.kit import visiting
 from windlass import Windlass
+from windlass.operations import new_jobs
+from windlass.operations.new_jobs import IntakeLimit
+from windlass.operations.refusals import Overloaded
 from windlass.running.hooks import Sending
 from windlass.store.records import NewJob
-from windlass.web.http import intake_limit
-from windlass.web.http.intake_limit import IntakeLimit
-from windlass.web.http.problems import Problem
+from windlass.web.http.problems import problem_of
 
 caller: contextvars.ContextVar[str] = contextvars.ContextVar("caller", default="nobody")
 
@@ -24,13 +25,14 @@ caller: contextvars.ContextVar[str] = contextvars.ContextVar("caller", default="
 def test_where_too_many_wait_the_next_one_is_told_when_to_come_again(
     monkeypatch: pytest.MonkeyPatch, bound: str, value: int
 ) -> None:
-    monkeypatch.setattr(intake_limit, bound, value)
-    limit, jobs = IntakeLimit(), [NewJob(task="a", payload="1234")]
-    with limit.admit(jobs):
-        with limit.admit(jobs), pytest.raises(Problem) as busy, limit.admit(jobs):
+    monkeypatch.setattr(new_jobs, bound, value)
+    limit, job = IntakeLimit(), NewJob(task="a", payload="1234")
+    with limit.admit(job):
+        with limit.admit(job), pytest.raises(Overloaded) as busy, limit.admit(job):
             pass
-        assert (busy.value.status, busy.value.code, busy.value.retry_after) == (503, "busy", 2)
-        with limit.admit(jobs):
+        told = problem_of(busy.value)
+        assert (told.status, told.code, told.retry_after) == (503, "busy", 2)
+        with limit.admit(job):
             pass
 
 

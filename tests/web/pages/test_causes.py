@@ -138,7 +138,7 @@ async def test_the_page_of_a_queue_or_a_task_lists_its_jobs_and_acts_on_them(
 async def test_the_page_says_that_older_ones_were_not_counted(
     app: Windlass, visitor: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("windlass.web.service.jobs.MAX_DEAD", 3)
+    monkeypatch.setattr("windlass.operations.jobs.MAX_DEAD", 3)
     async with rigged(app) as rig:
         await bury(rig, 5, "mail", "RuntimeError")
     page = Html((await visitor.get("/dead")).text)

@@ -399,7 +399,7 @@ async def test_only_those_that_changed_are_counted(
 async def test_many_jobs_with_preview_and_progress(
     app: Windlass, visitor: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("windlass.web.service.bulk.SETTLE_TIME", 60.0)
+    monkeypatch.setattr("windlass.operations.bulk.SETTLE_TIME", 60.0)
     async with rigged(app) as rig:
         worker = await rig.worker("default")
         for _ in range(3):

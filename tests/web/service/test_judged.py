@@ -12,7 +12,9 @@ from tests.web.pages.kit import Html, harmless
 from windlass import Windlass
 from windlass.core.rollup import MINUTE, Sample
 from windlass.core.states import State
+from windlass.operations.bulk import BulkShape
 from windlass.operations.findings import Known, rests, since
+from windlass.operations.job_views import running_since, time_limit
 from windlass.presentation.findings import Deaths, deaths_of
 from windlass.presentation.text import iso
 from windlass.store.records import (
@@ -33,8 +35,6 @@ from windlass.store.records import (
 from windlass.web.pages.findings import place_of
 from windlass.web.pages.overview import KINDS
 from windlass.web.pages.rendering import render
-from windlass.web.service.shapes import BulkShape
-from windlass.web.service.views import running_since, time_limit
 
 NOW = 10_000.0
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
+from datetime import datetime
 from typing import Any, Final, cast
 from urllib.parse import urlencode
 
@@ -27,11 +28,13 @@ from windlass.contrib.django.models import Dead, Job, Queue
 from windlass.core.ids import MAX_ID, read
 from windlass.core.states import State
 from windlass.errors import ConfigurationError, StoreError
-from windlass.presentation.audit import counted
-from windlass.presentation.text import parsed
-from windlass.store.records import JobFilter
+from windlass.operations.bulk import in_words
+from windlass.operations.jobs import Listing
+from windlass.operations.refusals import Refusal
 
 VERBS: Final = ("retry", "cancel")
+PAGE: Final = 50
+TIMES: Final = {"enqueued": "enqueued", "due": "run", "claimed": "claimed", "finished": "finished"}
 
 
 class StorePages(admin.ModelAdmin):
@@ -115,11 +118,14 @@ class JobPages(StorePages):
         cursor = request.GET.get("cursor") or None
         try:
             state = self.only or (State(request.GET["state"]) if request.GET.get("state") else None)
-            found = admin_store.list_jobs(app_of(request), JobFilter(state=state, **chosen), cursor)
-        except ValueError as error:
+            found = admin_store.list_jobs(
+                app_of(request), Listing(state=state, **chosen, limit=PAGE, cursor=cursor)
+            )
+        except (ValueError, Refusal) as error:
             raise Http404(f"there is no such listing: {error}") from error
         more = found.cursor and f"?{urlencode({**request.GET.dict(), 'cursor': found.cursor})}"
-        return self.show(request, self.page, {"rows": found.rows, "more": more, "chosen": chosen})
+        rows = [(job, moment_of(job.enqueued_at)) for job in found.jobs]
+        return self.show(request, self.page, {"rows": rows, "more": more, "chosen": chosen})
 
     def job_view(self, request: Any, id: int) -> Any:
         """One job: why it waits or failed, its arguments, its errors."""
@@ -131,11 +137,13 @@ class JobPages(StorePages):
             # Pages of one state do not find the job any more, once something was done to it.
             back = request.get_full_path() if self.only is None else f"../?{request.GET.urlencode()}"
             return self.act(request, [str(id)], back)
-        details = admin_store.show_job(app_of(request), id) if id <= MAX_ID else None
-        if details is None or self.only not in (None, details.job.state):
+        job = admin_store.show_job(app_of(request), id) if id <= MAX_ID else None
+        if job is None or self.only not in (None, job.state):
             raise Http404(f"there is no job {id}: it was deleted, or its retention has passed")
-        texts = {"arguments": parsed(details.job.payload), "result": parsed(details.job.result)}
-        return self.show(request, "job", {"details": details, "texts": texts, "title": f"Job {id}"})
+        texts = {"arguments": job.payload, "result": job.result}
+        times = {name: moment_of(getattr(job, f"{field}_at")) for name, field in TIMES.items()}
+        about = {"job": job, "texts": texts, "times": times, "title": f"Job {id}"}
+        return self.show(request, "job", about)
 
     def act(self, request: Any, words: Iterable[str], back: str) -> Any:
         """Retry or cancel the jobs of these ids, say what came of it, and go back."""
@@ -148,7 +156,7 @@ class JobPages(StorePages):
         else:
             who = f"{request.user.get_username()}@admin"
             answers = admin_store.steer(app_of(request), cast("admin_store.Verb", verb), ids, who, self.only)
-            messages.success(request, f"{verb}: {counted(Counter(answers.values()))}")
+            messages.success(request, f"{verb}: {in_words(Counter(answers.values()))}")
         return HttpResponseRedirect(back)
 
     def filters(self, request: Any) -> list[tuple[str, list[Any]]]:
@@ -201,3 +209,8 @@ def links(request: Any, name: str, values: Iterable[str]) -> list[Any]:
     kept = {key: value for key, value in request.GET.items() if key not in (name, "cursor") and value}
     found = [(f"?{urlencode(kept)}", "All", not chosen)]
     return found + [(f"?{urlencode({**kept, name: value})}", value, value == chosen) for value in values]
+
+
+def moment_of(text: str | None) -> datetime | None:
+    """Return a time as Django shows it."""
+    return None if text is None else datetime.fromisoformat(text)

@@ -11,9 +11,12 @@ import msgspec
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from windlass.operations.budgets import budgets
+from windlass.operations.bulk import bulk
 from windlass.operations.events import events
 from windlass.operations.groups import groups
+from windlass.operations.jobs import jobs
 from windlass.operations.measures import measures
+from windlass.operations.new_jobs import new_jobs
 from windlass.operations.overview import overview
 from windlass.operations.parents import parents
 from windlass.operations.queues import queues
@@ -22,18 +25,17 @@ from windlass.operations.signals import signals
 from windlass.operations.store_health import store_health
 from windlass.operations.tasks import tasks
 from windlass.operations.workers import workers
-from windlass.web.api.bulk import bulk
 from windlass.web.api.derived import endpoints
 from windlass.web.api.endpoint import Call, Endpoint, query_of, read_body
-from windlass.web.api.jobs import jobs
 from windlass.web.http.answers import answer, encode, problem_body, problem_headers
 from windlass.web.http.guard import PRINCIPAL, path_of
 from windlass.web.http.problems import NotFound, Problem, problem_of
 from windlass.web.service.service import Service
 
 ENDPOINTS: Final[tuple[Endpoint, ...]] = (
-    *jobs,
-    *bulk,
+    *endpoints(new_jobs),
+    *endpoints(jobs),
+    *endpoints(bulk),
     *endpoints(queues),
     *endpoints(tasks),
     *endpoints(parents),

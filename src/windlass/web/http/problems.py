@@ -143,7 +143,8 @@ def timed_out(safe: bool = False) -> Problem:
 
 def _of_ours(error: errors.WindlassError, safe: bool) -> Problem:
     if isinstance(error, Refusal):
-        return Problem(error.status, error.code, one_line(str(error)), field=error.field)
+        message = one_line(str(error))
+        return Problem(error.status, error.code, message, field=error.field, retry_after=error.retry_after)
     message = one_line(_NOT_TAKEN if _is_drivers_text(error) else str(error))
     if isinstance(error, errors.Refused):
         code = _REFUSED.get(type(error), "refused")

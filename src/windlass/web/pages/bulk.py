@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
 from windlass.core.counts import plural
 from windlass.core.states import State
 from windlass.handles.bulk import CAP
+from windlass.operations.bulk import Wanted, preview_bulk, settle_bulk, show_bulk, start_bulk, stop_bulk
+from windlass.operations.jobs import Where
 from windlass.presentation.text import capped
 from windlass.store.records import JobFilter
 from windlass.web.http.problems import Invalid
@@ -22,7 +25,8 @@ async def preview(service: Service, request: Request) -> Response:
     """How many jobs a search finds, and a button to confirm."""
     verb, text = verb_named(request.query_params.get("verb", "")), request.query_params.get("q", "").strip()
     where = read_search(text)
-    count = await service.bulk.preview(principal_of(request), where)
+    asked = Where(**msgspec.structs.asdict(where))
+    count = await service.run(principal_of(request), preview_bulk, asked)
     return render(
         request,
         "bulk/new.html",
@@ -43,14 +47,15 @@ async def start(service: Service, request: Request) -> Response:
     verb, where = verb_named(form.text("verb")), read_search(form.text("q"))
     everything = form.text("everything") == "1"
     principal = principal_of(request)
-    begun = await service.bulk.start(principal, verb, where, everything=everything)
-    await service.bulk.settled(principal, begun.id)  # else the page says "Running, 0 of 31"
+    asked = Where(**msgspec.structs.asdict(where))
+    begun = await service.run(principal, start_bulk, Wanted(verb=verb, where=asked, everything=everything))
+    await service.run(principal, settle_bulk, begun.id)  # else the page says "Running, 0 of 31"
     return go(request, f"/bulk/{begun.id}")
 
 
 async def progress(service: Service, request: Request) -> Response:
     """The progress of a bulk operation."""
-    bulk = await service.bulk.get(principal_of(request), request.path_params["id"])
+    bulk = await service.run(principal_of(request), show_bulk, request.path_params["id"])
     return render(request, "bulk/page.html", section="jobs", bulk=bulk)
 
 
@@ -59,7 +64,7 @@ async def stop(service: Service, request: Request) -> Response:
     form = await read_form(request)
     if form.text("do") != "stop":
         raise Invalid("a bulk operation can only be stopped: send do=stop", "do")
-    bulk = await service.bulk.stop(principal_of(request), request.path_params["id"])
+    bulk = await service.run(principal_of(request), stop_bulk, request.path_params["id"])
     return go(request, f"/bulk/{bulk.id}", "stopped")
 
 

@@ -8,8 +8,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from windlass.core.states import State
+from windlass.operations.bulk import list_bulks
+from windlass.operations.jobs import CauseShape, list_causes, list_dead
 from windlass.operations.queues import list_queues
-from windlass.presentation.jobs import CauseShape
 from windlass.store.records import JobFilter
 from windlass.web.pages.jobs import LISTED
 from windlass.web.pages.rendering import principal_of, render
@@ -32,8 +33,8 @@ async def listing(service: Service, request: Request) -> Response:
     principal, query = principal_of(request), request.query_params
     queue, task, cursor = (query.get(name, "").strip() or None for name in ("queue", "task", "cursor"))
     where = JobFilter(queue=queue, task=task, state=State.DEAD)
-    found = await service.jobs.page(principal, where, LISTED, cursor)
-    causes = await service.jobs.causes(principal, queue, task)
+    found = await service.run(principal, list_dead, queue, task, limit=LISTED, cursor=cursor)
+    causes = await service.run(principal, list_causes, queue, task)
     return render(
         request,
         "dead.html",
@@ -46,7 +47,7 @@ async def listing(service: Service, request: Request) -> Response:
         task=task,
         cursor=cursor,
         search=write_search(where),
-        bulks=(await service.bulk.all(principal))[:5],
+        bulks=(await service.run(principal, list_bulks)).operations[:5],
         back=f"/dead?{request.url.query}",
     )
 

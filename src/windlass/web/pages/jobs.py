@@ -16,7 +16,18 @@ from windlass.core.states import State
 from windlass.errors import JobNotFound
 from windlass.handles.bulk import Verb
 from windlass.operations.groups import cancel_group, close_group, list_left
-from windlass.presentation.jobs import options_shown
+from windlass.operations.job_views import JobView, options_shown
+from windlass.operations.jobs import (
+    MANY,
+    ONE,
+    ListedJobs,
+    Listing,
+    change_job,
+    list_jobs,
+    replay_job,
+    show_job,
+)
+from windlass.operations.refusals import Refusal
 from windlass.presentation.text import one_line
 from windlass.signals import FOR_EVER
 from windlass.store.records import JobFilter
@@ -28,7 +39,6 @@ from windlass.web.pages.rendering import link, principal_of, render
 from windlass.web.pages.search import NAMES, read_search, write_search
 from windlass.web.service.checks import found_id
 from windlass.web.service.service import Service
-from windlass.web.service.shapes import JobView, ListedJobs
 
 LISTED: Final = 50
 MEANS: Final = {
@@ -56,11 +66,12 @@ async def listing(service: Service, request: Request) -> Response:
             words = f"{text} {write_search(JobFilter(**named))}".strip()
             return RedirectResponse(link(request, "/jobs", q=words, cursor=cursor), status_code=303)
         where = read_search(text)
-        found = await service.jobs.page(principal, where, LISTED, cursor)
-    except Problem as error:
+        asked = Listing(**msgspec.structs.asdict(where), limit=LISTED, cursor=cursor)
+        found = await service.run(principal, list_jobs, asked)
+    except (Problem, Refusal) as error:
         if error.status != 400:
             raise
-        problem = error.message
+        problem = str(error)
     return render(
         request,
         "jobs.html",
@@ -80,7 +91,7 @@ async def listing(service: Service, request: Request) -> Response:
 async def one(service: Service, request: Request) -> Response:
     """Everything about a job."""
     id = found_id(request.path_params["id"])
-    job = await service.jobs.get(principal_of(request), id)
+    job = await service.run(principal_of(request), show_job, id)
     waits = await signals.shown_on(service, request, id) if job.state == State.SCHEDULED else []
     left = await service.run(principal_of(request), list_left, id) if job.group is not None else []
     timeless = (figures.moment(job.run_at) or 0.0) - time.time() >= FOR_EVER
@@ -96,19 +107,18 @@ async def act_on_one(service: Service, request: Request) -> Response:
     if form.text("do") == "signal":
         return await signals.answer(service, request, id, form)
     if form.text("do") == "replay":
-        receipt = await service.jobs.replay(principal, id)
+        receipt = await service.run(principal, replay_job, id)
         return go(
             request, f"/jobs/{receipt.id}" if receipt.id else here, "replayed" if receipt.id else "none"
         )
     if form.text("do") == "change":
-        done = await service.jobs.change(principal, id, _changes(form)) == "changed"
+        changed = await service.run(principal, change_job, id, _changes(form))
+        done = changed.answers[str(id)] == "changed"
         return go(request, here, "changed" if done else "none", 1 if done else None)
     if form.text("do") in ("close_group", "cancel_group"):
         return await _act_on_group(service, request, id, form.text("do"))
     do = verb_named(form.text("do"))
-    answers = await service.jobs.act(principal, do, [id])
-    if answers[str(id)] == "not_found":
-        raise NotFound(f"there is no job {id}: it never existed, was deleted, or its retention has passed")
+    answers = (await service.run(principal, ONE[do], id)).answers
     if do == "delete" and answers[str(id)] == "deleted":
         return go(request, "/jobs", "deleted", 1)
     done = answers[str(id)] not in _UNDONE
@@ -133,7 +143,7 @@ async def act_on_ticked(service: Service, request: Request) -> Response:
         return go(request, path, "picked", query=query)
     if do != "retry" and not form.text("sure"):
         return render(request, "sure.html", section="jobs", verb=do, ids=ids, means=MEANS[do], back=back)
-    answers = await service.jobs.act(principal_of(request), do, ids)
+    answers = (await service.run(principal_of(request), MANY[do], ids)).answers
     done = sum(answer not in _UNDONE for answer in answers.values())
     return go(request, path, DID[do] if done else "none", done or None, query)
 
@@ -185,7 +195,7 @@ def _with_state(where: JobFilter, state: str) -> str:
 
 async def _exists(service: Service, request: Request, text: str) -> bool:
     try:
-        await service.jobs.get(principal_of(request), found_id(text))
+        await service.run(principal_of(request), show_job, found_id(text))
     except (JobNotFound, NotFound):
         return False
     return True

@@ -10,6 +10,7 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
+from windlass.operations.bulk import BulkShape, list_bulks
 from windlass.operations.events import EventView, find_events
 from windlass.operations.measures import list_measures
 from windlass.operations.overview import show_overview
@@ -23,7 +24,6 @@ from windlass.web.pages.findings import place_of
 from windlass.web.pages.rendering import principal_of, render
 from windlass.web.service.checks import found_id
 from windlass.web.service.service import Service
-from windlass.web.service.shapes import BulkShape
 
 _EVENTS: Final = 100
 _LARGEST: Final = 10
@@ -124,4 +124,5 @@ def by_time(events: Iterable[EventView]) -> list[EventView]:
 
 async def under_way(service: Service, request: Request) -> list[BulkShape]:
     """Operations on many jobs that have not ended."""
-    return [bulk for bulk in await service.bulk.all(principal_of(request)) if bulk.state == "running"]
+    found = await service.run(principal_of(request), list_bulks)
+    return [bulk for bulk in found.operations if bulk.state == "running"]

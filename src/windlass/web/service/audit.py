@@ -14,14 +14,15 @@ import time
 import weakref
 from collections.abc import Awaitable, Callable, Sequence
 from itertools import count
-from typing import Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from windlass.errors import WindlassError
 from windlass.operations.principal import Principal
 from windlass.presentation.audit import AuditEntry, events
-from windlass.store.protocol import Store
 from windlass.store.records import Event, Report
-from windlass.web.service.store_access import StoreAccess
+
+if TYPE_CHECKING:
+    from windlass.web.service.store_access import StoreAccess
 
 T = TypeVar("T")
 Send: TypeAlias = Callable[[int, int, Report], Awaitable[object]]
@@ -65,22 +66,6 @@ class Audit:
 
     async def _report(self, source: int, number: int, report: Report) -> None:
         await self._store.ask(lambda store: store.report(source, number, report))
-
-
-class Actions:
-    """A part of the service that changes things. What is done is in the timeline."""
-
-    def __init__(self, store: StoreAccess, audit: Audit) -> None:
-        self._store = store
-        self._audit = audit
-
-    async def _do(
-        self, principal: Principal, operation: Callable[[Store], Awaitable[T]], *entries: AuditEntry
-    ) -> T:
-        """Change something in the store, and write down who did it."""
-        answer = await self._store.ask(operation)
-        await self._audit.done(principal, *entries)
-        return answer
 
 
 class Writer:

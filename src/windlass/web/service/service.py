@@ -13,14 +13,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
+from windlass.operations.bulk import BulkOperations
 from windlass.operations.operation import Operation, Ops
 from windlass.operations.principal import Principal
 from windlass.presentation.audit import AuditEntry
 from windlass.store.protocol import Store
-from windlass.web.service.audit import Audit
-from windlass.web.service.bulk import BulkOperations
 from windlass.web.service.durable.streams import Streams
-from windlass.web.service.jobs import Jobs
 from windlass.web.service.store_access import StoreAccess
 
 if TYPE_CHECKING:
@@ -36,10 +34,8 @@ class Service:
     def __init__(self, app: Windlass) -> None:
         self._app = app
         self.store: Final = StoreAccess(app)
-        self.audit: Final = Audit(self.store)
-        self.jobs: Final = Jobs(app, self.store, self.audit)
+        self.audit: Final = self.store.audit
         self.streams: Final = Streams(self.store)
-        self.bulk: Final = BulkOperations(self.store, self.audit)
 
     async def run(
         self,
@@ -62,5 +58,6 @@ class Service:
 
     async def close(self) -> None:
         """Stop what runs in the background."""
-        await self.bulk.close()
+        if (bulks := self.store.memory.get(BulkOperations)) is not None:
+            await bulks.close()
         await self.audit.close()

@@ -8,9 +8,12 @@ from collections.abc import Awaitable, Callable, Hashable
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from windlass.operations.operation import STATE_TTL
+from windlass.operations.principal import Principal
+from windlass.presentation.audit import AuditEntry
 from windlass.presentation.cluster_state import ClusterState, read_full_state
 from windlass.store.protocol import Store
 from windlass.web.http.problems import problem_of
+from windlass.web.service.audit import Audit
 from windlass.web.service.read_cache import ReadCache
 
 if TYPE_CHECKING:
@@ -31,6 +34,7 @@ class StoreAccess:
         """For what no action changes, so `changed` leaves it alone."""
         self.memory: Final[dict[Hashable, Any]] = {}
         """What operations keep for later ones."""
+        self.audit: Final = Audit(self)
 
     async def ask(self, operation: Callable[[Store], Awaitable[T]]) -> T:
         """Run an operation on the store, from any loop."""
@@ -55,6 +59,10 @@ class StoreAccess:
         """Return what a browser may see of an error."""
         return problem_of(error, safe=True).message
 
+    async def done(self, principal: Principal, *deeds: AuditEntry) -> None:
+        """Record what somebody did, and let readers read again."""
+        await self.audit.done(principal, *deeds)
+
     async def state(self) -> ClusterState:
         """The state of queues, workers, budgets and gates, shared."""
         return await self.shared("state", STATE_TTL, read_full_state)
@@ -66,11 +74,6 @@ class StoreAccess:
     def changed(self) -> None:
         """Something was changed: the next read must see it."""
         self.cache.clear()
-
-    def stop_local(self, jobs: frozenset[int]) -> None:
-        """Tell the workers of this process at once that these running jobs are to stop."""
-        if jobs:
-            self._app._store_handle().notify_cancelled(jobs)
 
 
 async def _clock_offset(store: Store) -> float:
