@@ -5,7 +5,7 @@ from tests.house import sizes, walk
 
 LINES = 43_350
 """Lines of Python in the engine. The aim is 38,000."""
-RIDDLES = 161
+RIDDLES = 145
 """Docstrings that begin with What, Whether, Of …: in what operators see and do, and in the commands."""
 MODULES = 19
 """Modules that a job passes on PostgreSQL. The aim is 15."""

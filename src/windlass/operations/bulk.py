@@ -146,7 +146,7 @@ async def apply(
     limit: int | None = None,
 ) -> None:
     """Act on all that a filter finds. The timeline hears of it also where it stops half-way."""
-    requested, state = ops.app._store_handle().notify_cancelled, "failed"
+    requested, state = ops.stop, "failed"
     try:
         await walks.apply(
             ops.store, where, verb, limit=limit, progress=progress, requested=requested, answers=answers

@@ -116,7 +116,9 @@ async def close_group(ops: Ops, id: int) -> Closed:
 async def cancel_group(ops: Ops, id: int) -> CancelledGroup:
     """Cancel a group and those of its jobs that have not ended"""
     ended = (await find(ops.store, id)).state in FINISHED
-    cancelled = len(await cancel_all(ops.store, id))
+    asked = await cancel_all(ops.store, id)
+    ops.stop(asked)
+    cancelled = len(asked)
     jobs = plural(cancelled, "job")
     said = f"{id} had ended already; {jobs} cancelled" if ended else f"{id} cancelled, with {jobs}"
     ops.did("cancelled its group", said=said, job=id)

@@ -259,8 +259,7 @@ async def act(
     answers = {} if only is None else {id: _standing(await ops.store.job(id), only) for id in ids}
     chosen = [] if dry_run else [id for id in dict.fromkeys(ids) if answers.get(id, only) == only]
     done = dict(await walks.act(ops.store, verb, chosen)) if chosen else {}
-    requested = frozenset(id for id, answer in done.items() if answer == "requested")
-    ops.app._store_handle().notify_cancelled(requested)
+    ops.stop(id for id, answer in done.items() if answer == "requested")
     found = {id: answer for id, answer in done.items() if answer != "not_found"}
     if len(found) > MAX_SINGLE:
         ops.did(f"{verb}: {len(found):,} jobs")

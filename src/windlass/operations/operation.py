@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Awaitable, Callable, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
 from typing import (
     TYPE_CHECKING,
     Annotated,
@@ -145,6 +145,10 @@ class Ops:
             await record(self.store, [deed], self.principal.name)
         else:
             await self._reads.done(self.principal, deed)
+
+    def stop(self, jobs: Iterable[int]) -> None:
+        """Tell the workers of this process at once that these running jobs are to stop."""
+        self.app._store_handle().notify_cancelled(frozenset(jobs))
 
     def did(
         self, text: str, *, said: str = "", job: int | None = None, queue: str = "", task: str = ""

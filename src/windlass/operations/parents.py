@@ -243,6 +243,8 @@ async def cancel_parent(ops: Ops, id: int) -> CancelledParent:
     """Cancel a parent: no more of its parts are offered, and those that are out are cancelled"""
     await find(ops.store, id)
     answer = (await ops.store.cancel([id]))[id]
+    if answer == "requested":
+        ops.stop([id])
     found = await find(ops.store, id)
     if answer == "finished":
         said = f"{id} has already ended, {found.state}; nothing was changed"
