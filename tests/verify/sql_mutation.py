@@ -6,6 +6,8 @@ package and runs the tests that call the function. What survives is listed with 
     python -m tests.verify sql-mutation --only retry_many       # one function
 
 Which tests call a function is learned first, from a copy whose functions say their name to the server's log.
+Each verdict is written to `.sql-mutants.jsonl` as it falls: a run that was ended goes on there the next time,
+and tries only functions anew that have changed since.
 A survivor is a place to look, not a verdict: some locks matter only against schedules that no test forces,
 and some conditions only spare work.
 """
@@ -34,6 +36,7 @@ from windlass.store.postgres.schema.sources import definitions
 STEP: Final = "sql-mutation"
 FUNCTIONS: Final = Path("windlass/store/postgres/sql")
 TESTS: Final = ("tests/store/postgres", "tests/conformance")
+VERDICTS: Final = ROOT / ".sql-mutants.jsonl"
 QUIET: Final = ("-q", "-x", "--no-header", "--tb=no", "-p", "no:cacheprovider", "-p", "no:xdist")
 LEAST: Final = 60.0
 ENOUGH: Final = 40.0
@@ -51,9 +54,18 @@ def check(only: Sequence[str] = (), details: dict[str, Any] | None = None) -> li
     say(f"{len(every)} mutants; learning which tests call which function")
     calls = learn()
     say(f"{len(calls)} functions are called by tests")
-    began = time.monotonic()
+    began, known = time.monotonic(), verdicts()
+    say(f"{sum(key(mutant) in known for mutant in every)} of them were tried before")
+
+    def tried(mutant: SqlMutant) -> bool:
+        name = key(mutant)
+        if name not in known:
+            known[name] = _try(mutant, calls)
+            keep(name, mutant, known[name])
+        return known[name]
+
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        found = list(pool.map(lambda mutant: _try(mutant, calls), every))
+        found = list(pool.map(tried, every))
     survivors = [mutant for mutant, noticed in zip(every, found, strict=True) if not noticed]
     say(f"tried in {time.monotonic() - began:.0f} s; survivors:")
     for mutant in survivors:
@@ -72,8 +84,32 @@ def check(only: Sequence[str] = (), details: dict[str, Any] | None = None) -> li
     ]
 
 
+def key(mutant: SqlMutant) -> str:
+    """Return what tells this mutant from others, also from those of an earlier text of its function."""
+    text = mutant.path.read_text(encoding="utf-8")
+    begin, end = text.rfind("\n\n", 0, mutant.begin), text.find("\n\n", mutant.end)
+    function = text[begin : mutant.begin] + f"<{mutant.to}>" + text[mutant.end : end]
+    return hashlib.sha256(function.encode()).hexdigest()[:20]
+
+
+def verdicts(file: Path = VERDICTS) -> dict[str, bool]:
+    """Return which mutants were tried, and whether a test noticed them."""
+    if not file.exists():
+        return {}
+    rows = (json.loads(line) for line in file.read_text(encoding="utf-8").splitlines())
+    return {row["key"]: row["noticed"] for row in rows}
+
+
+def keep(name: str, mutant: SqlMutant, noticed: bool, file: Path = VERDICTS) -> None:
+    """Write down a verdict. A line is one write, so threads do not tear each other's."""
+    row = {"key": name, "noticed": noticed, "at": f"{mutant.path.name}:{mutant.line}", "what": mutant.what}
+    with file.open("a", encoding="utf-8") as out:
+        out.write(json.dumps(row) + "\n")
+
+
 def learn() -> dict[str, list[str]]:
-    """Return the tests to try by function; kept for the next run of the same tree."""
+    """Return the tests to try by function; kept for the next run of the same tree. A test that fails without
+    a fault is left out, and named."""
     kept = Path(tempfile.gettempdir()) / f"windlass-sql-calls-{_fingerprint()}.json"
     if kept.exists():
         known: dict[str, list[str]] = json.loads(kept.read_text(encoding="utf-8"))
@@ -85,11 +121,17 @@ def learn() -> dict[str, list[str]]:
         answer = Path(folder) / "calls.json"
         wanted = [*TESTS, "-k", "not memory and not sqlite and not postgres16 and not stock"]
         plugin = ["-p", "tests.verify.sql_calls"]
-        done = _pytest(Path(folder), [*wanted, *plugin], {"SQL_CALLS": str(answer)})
-        if done.returncode != 0 or not answer.exists():
-            raise RuntimeError(f"the tests fail without a fault: {done.stdout[-2000:]}")
+        done = _pytest(Path(folder), [*wanted, *plugin, "-rfE"], {"SQL_CALLS": str(answer)})
+        if not answer.exists():
+            raise RuntimeError(f"the tests did not run: {done.stdout[-2000:]}")
         heard: dict[str, dict[str, float]] = json.loads(answer.read_text(encoding="utf-8"))
-    calls = choose(heard)
+    failed = set(re.findall(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE))
+    if failed:
+        say(f"left out, since they fail without a fault: {', '.join(sorted(failed))}")
+    for tests in heard.values():
+        for test in failed & tests.keys():
+            del tests[test]
+    calls = choose({name: tests for name, tests in heard.items() if tests})
     kept.write_text(json.dumps(calls), encoding="utf-8")
     return calls
 

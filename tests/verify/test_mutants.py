@@ -8,7 +8,7 @@ import pytest
 from tests.verify.figures import Figure, Verdict, exit_status, judged, table
 from tests.verify.mutants import mutants, planted
 from tests.verify.sql_mutants import sql_mutants
-from tests.verify.sql_mutation import choose
+from tests.verify.sql_mutation import choose, keep, key, verdicts
 
 
 def faults(folder: Path, code: str) -> list[str]:
@@ -105,3 +105,20 @@ def test_the_tests_of_a_function_are_those_about_it_and_from_every_file() -> Non
     one = {"a.py::many": 0.1, "b.py::long": 39.0, "a.py::about_it": 1.0, "b.py::longer": 39.5}
     heard = {"f": one, "g": {"a.py::many": 0.1}, "h": {"c.py::only": 50.0}}
     assert choose(heard) == {"f": ["a.py::about_it", "b.py::long"], "g": ["a.py::many"], "h": ["c.py::only"]}
+
+
+def test_a_verdict_is_kept_until_its_function_changes(tmp_path: Path) -> None:
+    room, file = tmp_path / "room.sql", tmp_path / "verdicts.jsonl"
+    one, other = (
+        f"CREATE FUNCTION windlass.{name}() RETURNS void AS $$\nBEGIN\n    UPDATE windlass.{name};\nEND $$;"
+        for name in ("one", "other")
+    )
+    room.write_text(f"-- A room.\n\n{one}\n\n{other}\n", encoding="utf-8")
+    first, second = sql_mutants(room)
+    keep(key(first), first, True, file)
+    keep(key(second), second, False, file)
+    assert verdicts(file) == {key(first): True, key(second): False}
+    room.write_text(f"-- A larger room.\n\n{one}\n\n{other.replace('BEGIN', 'BEGIN  ')}\n", encoding="utf-8")
+    again, changed = sql_mutants(room)
+    assert key(again) in verdicts(file)
+    assert key(changed) not in verdicts(file)
