@@ -15,7 +15,7 @@ from windlass.presentation.text import capped, span
 from windlass.store.records import BudgetRecord
 
 COLUMNS: Final = ("budget", ">rate", "??>burst", ">tokens", "?used", "?breaker", "?>paused for", ">waiting")
-"""What is shown of a budget wherever budgets are listed; see `budget_row`."""
+"""The columns of a budget wherever budgets are listed; see `budget_row`."""
 
 
 def budget_row(budget: BudgetRecord) -> Sequence[object]:
@@ -33,7 +33,8 @@ def budget_row(budget: BudgetRecord) -> Sequence[object]:
 
 
 def cap_in_words(budget: BudgetRecord) -> str:
-    """What was used of its cap; nothing where it has none. With a key, each of its values has that cap."""
+    """Say what was used of its cap; nothing where it has none. With a key, each of its values has that
+    cap."""
     if budget.cap is None:
         return ""
     cap = f"{budget.cap:,} per {budget.cap_per}"

@@ -1,4 +1,4 @@
-"""What Celery's users write, answered in our words: what it is called here, and how to write it."""
+"""Answers in our words to what Celery's users write: what it is called here, and how to write it."""
 
 from __future__ import annotations
 

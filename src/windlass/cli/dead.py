@@ -65,7 +65,7 @@ def causes(target: Target, queue: str | None, task: str | None, as_json: bool) -
 
 
 def _bulk_options(function: F) -> F:
-    """What the two verbs that change many jobs at once share."""
+    """Add the options that the two verbs which change many jobs share."""
     for option in (
         click.option("--dry-run", is_flag=True, help="Only count the jobs, change nothing."),
         click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation."),

@@ -65,7 +65,7 @@ def doctor(target: Target, as_json: bool) -> None:
 
 
 def _examine(target: Target) -> Iterator[Finding]:
-    """What can be found out; the first thing that makes the rest impossible ends it."""
+    """Yield what can be found out; the first thing that makes the rest impossible ends it."""
     try:
         settings = target.settings
         place = describe(settings.database_url)

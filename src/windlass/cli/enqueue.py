@@ -91,7 +91,7 @@ def enqueue(
 
 
 async def _nobody(store: Store, task: str, queue: str, guessed: bool, needs: str | None) -> str | None:
-    """What to say where no live worker would run a job of this task in this queue, which needs these
+    """Say that no live worker would run a job of this task in this queue, which needs these
     abilities. `guessed`: nothing here has named the queue."""
     try:
         if not (await store.cluster_view([])).serving.get(queue):

@@ -11,7 +11,7 @@ from windlass.operations.queues import GateView, WatermarkView
 from windlass.presentation.text import capped, local_of, span
 
 GATES: Final = ("gate", ">through", ">waiting", ">oldest", "each job there")
-"""What is shown of a gate wherever gates are listed; see `gate_row`."""
+"""The columns of a gate wherever gates are listed; see `gate_row`."""
 _MARKS: Final = ("key", ">position", "moved", ">waiting", ">age")
 
 

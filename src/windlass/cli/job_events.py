@@ -1,4 +1,4 @@
-"""What `windlass job events` prints: what a job emits, as text that flows or as lines of JSON [W3]."""
+"""The output of `windlass job events`: what a job emits, as text that flows or as lines of JSON [W3]."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ async def print_events(store: Store, id: int, after: int, follow: bool, as_json:
 
 
 async def _pieces(store: Store, id: int, after: int, follow: bool) -> AsyncIterator[Piece]:
-    """What comes after a position, and where the job stood then. The last one has its end, or it has all that
-    there is."""
+    """Yield what comes after a position, and where the job stood then. The last one has its end, or it has
+    all that there is."""
     answered, timeout = time.monotonic(), 0.0
     while True:
         try:
@@ -77,7 +77,7 @@ class _Screen:
     def __init__(self) -> None:
         self._run = 0
         self._inside = False
-        """Whether the cursor stands behind some text."""
+        """True if the cursor stands behind some text."""
 
     def show(self, event: StreamEventShape) -> None:
         """Print an event."""

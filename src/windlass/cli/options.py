@@ -77,7 +77,7 @@ def on_store(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def with_json(function: Callable[..., None]) -> Callable[..., None]:
-    """The same with --json, which arrives as `as_json`."""
+    """Add the options of a store and --json, which arrives as `as_json`."""
     return on_store(json_option(function))
 
 

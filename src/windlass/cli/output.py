@@ -254,7 +254,7 @@ def strip(
 
 
 def legend(shown: Counter[State], each: int) -> Text:
-    """What the marks mean and how many parts have each."""
+    """Return a line that says what the marks mean and how many parts have each."""
     line = Text()
     for state, (mark, style) in reversed(MARKS.items()):
         if shown[state]:
@@ -319,7 +319,7 @@ async def watch(
 
 
 async def _happens(event: asyncio.Event, within: float) -> bool:
-    """Whether it has happened within so many seconds; it returns as soon as it has."""
+    """Return whether it has happened within so many seconds; it returns as soon as it has."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(within):
             await event.wait()

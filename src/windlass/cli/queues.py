@@ -16,11 +16,11 @@ from windlass.store.fields import Unit, fields_of
 from windlass.store.records import QueueRecord
 
 COLUMNS: Final = ("queue", ">ready", ">running", "?>scheduled", "?>retrying", ">dead", ">oldest")
-"""What is shown of a queue wherever queues are listed; see `queue_row`."""
+"""The columns of a queue wherever queues are listed; see `queue_row`."""
 LISTED: Final = (*COLUMNS, "??>slots", "??>workers", "state")
 _FIELDS: Final = fields_of(QueueRecord)
 _UNITS: Final[dict[str, Unit]] = {"cooling": "time", "rate": "rate"}
-"""Of what is no setting."""
+"""Units of what is no setting."""
 
 
 def queue_row(queue: QueueView) -> Sequence[object]:

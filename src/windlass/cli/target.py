@@ -39,7 +39,7 @@ logger: Final = logging.getLogger("windlass.cli")
 
 
 class Target:
-    """What a verb works on: the app that --app names, or one without tasks; flags override its settings."""
+    """The target of a verb: the app that --app names, or one without tasks; flags override its settings."""
 
     def __init__(self, *, database: str | None, schema: str | None, app: str | None) -> None:
         self._flags = {"database_url": database, "schema": schema}

@@ -112,7 +112,7 @@ def _gates(sample: ClusterState) -> list[GateView]:
 
 
 def frame_as_json(sample: ClusterState, before: ClusterState | None) -> Shape:
-    """The same as one document."""
+    """Return the frame as one document."""
     queues = [plain(QueueView.of(sample, name, {}, {})) for name in sample.names()]
     for queue in queues:
         queue["unfinished_per_second"], queue["dead_per_second"] = rates(sample, before, queue["name"])

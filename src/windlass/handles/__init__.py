@@ -1,1 +1,1 @@
-"""What users hold: a job, a parent, a queue, a task's settings, a budget, many jobs by filter."""
+"""Handles that users hold: a job, a parent, a queue, a task's settings, a budget, many jobs by filter."""

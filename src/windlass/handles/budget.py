@@ -60,7 +60,7 @@ class Budget:
     ) -> None:
         self.name: Final = check_name("budget", name)
         self.declared: Final = declared
-        """What the code says about it, if it does."""
+        """The declaration in code, if there is one."""
         self._store_handle = store_handle
         self._known: StoreHandle | None = None
         """Where it was declared, or was found wanting: a testing block has a store of its own."""
@@ -200,7 +200,7 @@ class Budget:
             await asyncio.sleep(min(nap, stopped_clock.look_every))
 
     async def _missing(self, store: Store, n: int, key: str) -> str:
-        """What stands in the way, besides that all tokens are taken."""
+        """Say what stands in the way, besides that all tokens are taken."""
         record = await self._look(store)
         if record is None:
             return f": nobody has declared it; {self._how}"
@@ -254,7 +254,7 @@ def read_budget(
     cap: str | None = None,
     cap_zone: str = "UTC",
 ) -> NewBudget:
-    """What `app.budget(...)` declares. Raises ConfigurationError."""
+    """Return the budget that `app.budget(...)` declares. Raises ConfigurationError."""
     try:
         tokens = per_second(rate)
         first = budgets.new(name, {"rate": tokens})

@@ -27,12 +27,12 @@ BATCH: Final = 500
 CAP: Final = 10_000
 
 AT_ONCE: Final = 1_000_000
-"""So many jobs at most are looked up at one moment: 40 MB of ids."""
+"""Jobs that are looked up at one moment, at most: 40 MB of ids."""
 MOMENT: Final = 10.0
 """Seconds that this may take: while it lasts, the database keeps what it would else remove."""
 
 REMEMBERED: Final = 250_000
-"""So many of the last jobs at least are recognised, and twice as many at most: 33 MB."""
+"""The last jobs that are recognised, at least; twice as many at most: 33 MB."""
 
 Verb: TypeAlias = Literal["retry", "cancel", "delete"]
 Answers: TypeAlias = dict[str, int]

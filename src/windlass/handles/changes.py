@@ -1,4 +1,4 @@
-"""What of a waiting job can be changed [E8]. How it is read and checked, `windlass.tasks.changes` says: that
+"""Changes of a waiting job [E8]. How it is read and checked, `windlass.tasks.changes` says: that
 needs the tasks of the app."""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from windlass.store.records import JobChange, JobRecord
 
 
 class JobChanges(TypedDict, total=False):
-    """What `job.change(...)` takes: options as `task.using(...)` has them, and arguments as a whole."""
+    """The arguments of `job.change(...)`: options as `task.using(...)` has them, and arguments as a whole."""
 
     queue: str
     priority: Priority | PriorityName | int

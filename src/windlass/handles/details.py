@@ -54,7 +54,7 @@ class PartOfDetails(msgspec.Struct, frozen=True, kw_only=True):
     """From 0; -1 is the finalizer."""
     total: int
     span: Any
-    """What it covers, as `Part.span` has it; sealed, where a codec sealed it."""
+    """The span that it covers, as `Part.span` has it; sealed, where a codec sealed it."""
     size: int
     created_at: datetime
     """When the parent was split."""
@@ -95,13 +95,14 @@ class JobDetails(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def result(self) -> Any:
-        """What its task returned, as JSON has it; None where it has not, or returned nothing. Raises
+        """The return value of its task, as JSON has it; None where it has not, or returned nothing. Raises
         CodecError. `job.result()` makes of it what the task's annotation says."""
         return self._read("result", self._kept[1])
 
     @property
     def checkpoint(self) -> Any:
-        """What its handler saved last, for the next attempt; None once it has ended. Raises CodecError."""
+        """The value that its handler saved last, for the next attempt; None once it has ended. Raises
+        CodecError."""
         return self._read("checkpoint", self._kept[2])
 
     def _read(self, kind: Any, text: str | None) -> Any:
@@ -128,7 +129,7 @@ class StepDetails(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def result(self) -> Any:
-        """What it returned, as JSON has it; the value of a signal; None for a sleep. Raises CodecError when
+        """The return value, as JSON has it; the value of a signal; None for a sleep. Raises CodecError when
         the app's codec cannot read it."""
         task, text = self._kept
         return decode(unseal(self._codec, text, Purpose("signal" if self.code == SIGNAL else "step", task)))

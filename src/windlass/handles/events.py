@@ -159,7 +159,7 @@ class Reader:
         return found
 
     async def _opened(self, store: Store, events: str) -> str:
-        """What a codec sealed is opened with the name of the task, which the handle may not know."""
+        """Open what a codec sealed, with the name of the task, which the handle may not know."""
         if self._task is None and (self._job._codec is not None or sealed_in_words(events) is not None):
             record = await store.job(self._job.id)
             self._task = "" if record is None else record.task

@@ -55,7 +55,7 @@ def end_of_group(name: str, queue: str) -> NewJob:
 
 
 def _task(given: Task[P, R]) -> Task[P, R]:
-    """What was given, if it is a task."""
+    """Return the given object, if it is a task."""
     if isinstance(given, Job):
         raise ConfigurationError(
             f"{given!r} is enqueued already: a group makes its own jobs, as in group.enqueue(task, …). For "

@@ -90,7 +90,7 @@ class Job(Generic[R_co]):
         self.task: Final = task
         """The name of its task; None for a handle made from an id alone."""
         self.receipt: Final = None if receipt is None else receipt.status
-        """What became of the enqueue; None for a handle made from an id alone."""
+        """The receipt of the enqueue; None for a handle made from an id alone."""
         self.pressure: Final = None if receipt is None else receipt.pressure
         """How full the queue is, from 0.7 on, where it has a max_depth; else None [F4]."""
         self._store_handle = store_handle
@@ -154,16 +154,17 @@ class Job(Generic[R_co]):
         return self._value(await self._store_handle().acall(lambda store: self._finished(store, timeout)))
 
     def steps(self) -> list[StepDetails]:
-        """What the job has done: its steps, sleeps and waits that are over, in the order in which they were
-        kept [W1]. They stay when the job has ended. Raises JobNotFound."""
+        """Return what the job has done: its steps, sleeps and waits that are over, in the order in which they
+        were kept [W1]. They stay when the job has ended. Raises JobNotFound."""
         return self._store_handle().call(self._steps)
 
     async def asteps(self) -> list[StepDetails]:
-        """What the job has done; see `steps`."""
+        """Return what the job has done; see `steps`."""
         return await self._store_handle().acall(self._steps)
 
     def events(self, after: int = 0, follow: bool = True) -> Events:
-        """What the job emits, in order, for `async for event in job.events():` and for a plain `for` [W3].
+        """Read what the job emits, in order, for `async for event in job.events():` and for a plain `for`
+        [W3].
 
         It begins after a position (0: with the first event), goes on while the job runs, also over its
         attempts and an outage of the store, and stops when the job has ended. With `follow=False` it stops

@@ -117,8 +117,8 @@ class Jobs(Listing[Job[Any]]):
         return f"<Jobs {' '.join(f'{name}={value}' for name, value in given.items() if value) or 'all'}>"
 
     def records(self) -> Listing[JobDetails]:
-        """The same jobs with everything the store knows about them, as `job.record()` has it, for `async for`
-        and a plain `for`: without another question for each."""
+        """List these jobs with everything the store knows about them, as `job.record()` has it, for `async
+        for` and a plain `for`: without another question for each."""
 
         async def details(store: Store, found: Sequence[JobRecord]) -> Sequence[JobDetails]:
             workers = await store.workers() if any(job.worker is not None for job in found) else ()

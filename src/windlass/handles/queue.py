@@ -191,11 +191,11 @@ class TaskSettings:
         return f"<TaskSettings {self.name}>"
 
     def record(self) -> TaskRecord:
-        """What is stored; None is a setting that is as the code says."""
+        """Return what is stored; None is a setting that is as the code says."""
         return self._store_handle().call(self._look)
 
     async def arecord(self) -> TaskRecord:
-        """What is stored; None is a setting that is as the code says."""
+        """Return what is stored; None is a setting that is as the code says."""
         return await self._store_handle().acall(self._look)
 
     def set(self, **settings: Any) -> TaskRecord:

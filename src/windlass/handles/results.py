@@ -91,8 +91,8 @@ def _id(job: Job[Any], caller: str) -> int:
 
 
 def handed_in(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-    """Whether any argument is a result that is to come. Asked of each call: `any` would make a generator each
-    time, which takes as long as to encode the arguments."""
+    """Return whether any argument is a result that is to come. Asked of each call: `any` would make a
+    generator each time, which takes as long as to encode the arguments."""
     return Handed in map(type, args) or (bool(kwargs) and Handed in map(type, kwargs.values()))
 
 

@@ -27,7 +27,7 @@ _KEY: Final = b"windlass signal link 1"
 
 
 class Link(msgspec.Struct, frozen=True, array_like=True):
-    """What an address sends."""
+    """The signal that an address sends."""
 
     job: int
     name: str
@@ -56,7 +56,7 @@ def make(secret: str, job: int, name: str, value: str, expires: float) -> str:
 
 
 def read(secret: str, token: str) -> Link | None:
-    """What an address sends; None where its signature is not ours."""
+    """Return the signal that an address sends; None where its signature is not ours."""
     if not secret or len(token) > MAX_TOKEN or not token.isascii():
         return None
     coded, _, signed = token.partition(".")

@@ -62,7 +62,7 @@ else:
 
 
 class _Change(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """What to change of a waiting job; what is null or left out stays."""
+    """A change of a waiting job; what is null or left out stays."""
 
     args: list[Any] | None = None
     kwargs: dict[str, Any] | None = None
@@ -83,7 +83,7 @@ else:
 
 
 def changes_of(body: JobChangeBody) -> dict[str, Any]:
-    """What a program asks to change, as `job.change` takes it."""
+    """Return what a program asks to change, as `job.change` takes it."""
     given = {name: value for name, value in msgspec.structs.asdict(body).items() if value is not None}
     fields = {field.kept: field for field in _OPTIONS}
     return {

@@ -47,7 +47,7 @@ class Budgets(msgspec.Struct, frozen=True):
 
 
 class KeyUsage(msgspec.Struct, frozen=True):
-    """What one key has used of a budget in this period, and when that ends."""
+    """The use of a budget by one key in this period, and when that ends."""
 
     key: str
     used: float
@@ -61,7 +61,7 @@ class Keys(msgspec.Struct, frozen=True):
 
 
 class Tokens(msgspec.Struct, frozen=True):
-    """Whether tokens were granted; if not, after how many seconds to ask again, null for never."""
+    """The answer to a take: granted or not; if not, after how many seconds to ask again, null for never."""
 
     granted: bool
     wait: float | None

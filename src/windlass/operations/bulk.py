@@ -46,7 +46,7 @@ Outcome: TypeAlias = Literal["running", "done", "stopped", "failed"]
 
 
 class Wanted(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """What to do, and to which jobs. To choose every job in the store, leave the filter out and set
+    """An act, and the jobs it is for. To choose every job in the store, leave the filter out and set
     `everything`."""
 
     verb: Verb

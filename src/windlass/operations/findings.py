@@ -98,7 +98,7 @@ _RESUMED: Final = ("resumed", "set: paused=False")
 
 
 class Known(msgspec.Struct, frozen=True, kw_only=True):
-    """What findings are dated by."""
+    """The readings by which findings are dated."""
 
     now: float
     gates: Sequence[GateRecord] = ()

@@ -30,7 +30,7 @@ class GroupShape(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     name: str | None
-    """What it was opened as; None where that is sealed."""
+    """The name it was opened by; None where that is sealed."""
     state: str
     """The state of the job that ends it."""
     total: int
@@ -55,7 +55,7 @@ class GroupJob(msgspec.Struct, frozen=True):
 
 
 class Closed(msgspec.Struct, frozen=True):
-    """Whether the group was open."""
+    """The answer to a close: whether the group was open."""
 
     closed: bool
 

@@ -33,10 +33,10 @@ from windlass.store.records import (
 )
 
 Labels: TypeAlias = Mapping[int, str]
-"""What people call workers, by their ids."""
+"""Labels of workers, by their ids."""
 MAX_EVENTS: Final = 200
 LISTED: Final = 4_000
-"""So many characters of a payload, a result or a checkpoint are worth showing in a listing."""
+"""Characters of a payload, a result or a checkpoint that are worth showing in a listing."""
 
 
 class FailureShape(msgspec.Struct, frozen=True):
@@ -55,7 +55,7 @@ class FailureShape(msgspec.Struct, frozen=True):
 
 
 class CheckpointShape(msgspec.Struct, frozen=True):
-    """What the handler of a job has saved for its next attempt."""
+    """A checkpoint, which a job's handler has saved for its next attempt."""
 
     data: Any
     at: str | None
@@ -148,7 +148,7 @@ class ListedJob(_Shown, frozen=True, kw_only=True):
     """A job in a listing: of its errors only the last, without traceback."""
 
     cut: bool = False
-    """Whether payload, result or checkpoint was too long for a listing and left out; get the job instead."""
+    """True if payload, result or checkpoint was too long for a listing and left out; get the job instead."""
 
     @classmethod
     def of(cls, job: JobRecord, state: ClusterState, labels: Labels, now: float) -> ListedJob:

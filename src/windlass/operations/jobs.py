@@ -79,11 +79,11 @@ class CauseShape(msgspec.Struct, frozen=True, kw_only=True):
     jobs: int
     last_at: str
     message: str
-    """Of the one that died last: what its last failure said, or the reason it died of."""
+    """The last failure of the one that died last, or the reason it died of."""
 
 
 class CausesShape(msgspec.Struct, frozen=True, kw_only=True):
-    """What jobs died of, the largest group first."""
+    """Causes of death, the largest group first."""
 
     groups: list[CauseShape]
     looked: int

@@ -29,7 +29,7 @@ SOON: Final = 2.0
 
 
 class ReceiptShape(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of an enqueued job: its id, or the id of the unfinished job that holds its unique key; null
+    """The receipt of an enqueued job: its id, or the id of the unfinished job that holds its unique key; null
     where it was parked."""
 
     id: str | None
@@ -44,7 +44,7 @@ class ReceiptShape(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Receipts(msgspec.Struct, frozen=True):
-    """What became of each job, in the same order."""
+    """The receipt of each job, in the same order."""
 
     jobs: list[ReceiptShape]
 

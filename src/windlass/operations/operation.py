@@ -65,7 +65,7 @@ class Reads(Protocol):
 
     @property
     def memory(self) -> dict[Hashable, Any]:
-        """What operations keep for later ones, such as earlier readings, of which a rate is made."""
+        """Return the memory that operations keep for later ones, such as earlier readings."""
 
     async def shared(
         self, key: Hashable, ttl: float, read: Callable[[Store], Awaitable[T]], *, lasting: bool = False
@@ -87,7 +87,7 @@ class Server(Reads, Protocol):
 
 
 class Ops:
-    """What an operation is handed."""
+    """The context of an operation: the app, the store, and who asks."""
 
     def __init__(
         self, app: Windlass, store: Store, principal: Principal, reads: Server | None = None
@@ -97,11 +97,11 @@ class Ops:
         self.principal: Final = principal
         self._reads = reads
         self.memory: Final[dict[Hashable, Any]] = {} if reads is None else reads.memory
-        """What operations keep for later ones."""
+        """The memory that operations keep for later ones."""
         self.deeds: Final[list[AuditEntry]] = []
-        """What was done, for the timeline."""
+        """The entries for the timeline."""
         self.said: str = ""
-        """What was done, in a sentence for the operator."""
+        """The sentence that tells the operator what was done."""
 
     async def shared(
         self, key: Hashable, ttl: float, read: Callable[[Store], Awaitable[T]], *, lasting: bool = False
@@ -172,7 +172,7 @@ class Sent(NamedTuple):
 
 
 class Help(NamedTuple):
-    """What a command says about an argument, and how people write it there."""
+    """The help of an argument in a command, and how people write it there."""
 
     text: str
     unit: Unit | None = None
@@ -181,7 +181,7 @@ class Help(NamedTuple):
 
 
 class Removed(msgspec.Struct, frozen=True):
-    """What was removed."""
+    """The name that was removed."""
 
     removed: str
 
@@ -200,7 +200,7 @@ class Param(msgspec.Struct, frozen=True):
 
     @property
     def is_body(self) -> bool:
-        """Whether it is the body of a request as a whole, and not one field of it."""
+        """Return whether it is the body of a request as a whole, and not one field of it."""
         return isinstance(self.type, type) and issubclass(self.type, msgspec.Struct)
 
 

@@ -8,7 +8,7 @@ import msgspec
 
 
 class Role(IntEnum):
-    """What a principal may do. Each role includes those before it."""
+    """The rights of a principal. Each role includes those before it."""
 
     NOBODY = 0
     READ = 1

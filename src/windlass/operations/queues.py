@@ -44,9 +44,9 @@ class QueueView(QueueRecord, frozen=True, kw_only=True):
     pending_parts: int
     """Parts that their parents have not offered yet; `ready` counts them, too."""
     estimate: bool
-    """Whether one of these counts is some seconds old; so it is only where it is above a thousand [M1]."""
+    """True if one of these counts is some seconds old; so it is only where it is above a thousand [M1]."""
     needs: dict[str, int]
-    """Of `ready`, how many stand in lanes whose jobs need abilities, by these [K14]."""
+    """Ready jobs in lanes whose jobs need abilities, by these [K14]."""
     runnable: int
     """How many more slots would run now."""
     slots: int | None
@@ -54,7 +54,7 @@ class QueueView(QueueRecord, frozen=True, kw_only=True):
     state_text: str
     """Why no job of it starts, if so: "paused", "throttled, resumes in 12 s", "waits for tokens"."""
     load_text: str
-    """The same, and what limits it or refuses jobs."""
+    """The state as text, and what limits it or refuses jobs."""
     per_minute: float | None = None
     """Jobs that succeeded per minute, over the last one or two; null before anything was measured."""
 

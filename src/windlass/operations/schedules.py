@@ -157,10 +157,10 @@ class NewScheduleBody(ScheduleClock, kw_only=True, forbid_unknown_fields=True):
 
 
 class ScheduleChanges(ScheduleClock, kw_only=True, forbid_unknown_fields=True):
-    """What to change of a schedule."""
+    """A change of a schedule."""
 
     job: NewJobBody | None = None
-    """What it enqueues from now on, with all its options; null: as before."""
+    """The job it enqueues from now on, with all its options; null: as before."""
 
 
 # -- looking --------------------------------------------------------------------------------------------

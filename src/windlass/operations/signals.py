@@ -23,7 +23,7 @@ Cursor: TypeAlias = Annotated[str, msgspec.Meta(max_length=20)]
 
 
 class WaitShape(msgspec.Struct, frozen=True, kw_only=True):
-    """What a job waits for."""
+    """A signal that a job waits for."""
 
     job: str
     task: str
@@ -53,13 +53,13 @@ class WaitShape(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Waits(msgspec.Struct, frozen=True):
-    """What jobs wait for, the newest wait first."""
+    """Waits of jobs, the newest first."""
 
     waits: list[WaitShape]
 
 
 class SignalBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """What to send."""
+    """A signal to send."""
 
     value: Any = None
     """Anything JSON can carry."""
@@ -68,7 +68,7 @@ class SignalBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class Sent(msgspec.Struct, frozen=True):
-    """What became of a signal."""
+    """The answer to a signal."""
 
     answer: str
     """delivered: the job waited for it. kept: for a wait to come. repeated: nothing was sent, since one with

@@ -58,7 +58,7 @@ class StoreHealth(msgspec.Struct, frozen=True, kw_only=True):
     blocked_since: str | None
     coordinator_until: str | None
     leads: bool
-    """Whether the cluster has a coordinator now."""
+    """True if the cluster has a coordinator now."""
     reports: int
     findings: list[FindingView]
 
@@ -78,7 +78,7 @@ class StoreHealth(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StorePoint(Latency, frozen=True, kw_only=True):
-    """What the gauges of the store showed in a minute or longer; null where it has none, or nobody looked."""
+    """Gauges of the store in a minute or longer; null where it has none, or nobody looked."""
 
     at: str
     bytes: float | None
@@ -93,7 +93,7 @@ class StorePoint(Latency, frozen=True, kw_only=True):
 
 
 class StoreHistory(msgspec.Struct, frozen=True):
-    """What gauges of the store showed, in order of time."""
+    """Gauges of the store, in order of time."""
 
     points: list[StorePoint]
 

@@ -24,11 +24,11 @@ class TaskView(TaskRecord, frozen=True, kw_only=True):
     """A task: its settings in the store, its settings in this app's code, and its counts."""
 
     known: bool
-    """Whether the app that serves this API has its code."""
+    """True if the app that serves this API has its code."""
     queue: str | None
     ready: int
     estimate: bool
-    """Whether only the first jobs of a long queue were counted."""
+    """True if only the first jobs of a long queue were counted."""
     counts: dict[str, int]
     """Since the store was made."""
 

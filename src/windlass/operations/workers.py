@@ -30,7 +30,7 @@ class BusyView(msgspec.Struct, frozen=True):
 
 
 class VitalsView(msgspec.Struct, frozen=True, kw_only=True):
-    """What a worker process reports of itself."""
+    """The vitals that a worker process reports."""
 
     at: str | None
     age: float | None
@@ -103,7 +103,7 @@ class Workers(msgspec.Struct, frozen=True):
 
 
 class WorkerPoint(Latency, frozen=True, kw_only=True):
-    """What the gauges of one worker showed in a minute or longer, or those of several together; null where
+    """Gauges of one worker in a minute or longer, or those of several together; null where
     nothing was reported."""
 
     at: str
@@ -112,7 +112,7 @@ class WorkerPoint(Latency, frozen=True, kw_only=True):
     cpu: float | None
     """Cores in use, on average."""
     cpu_most: float | None
-    """Of the busiest worker, at its highest; likewise below."""
+    """The busiest worker at its highest; likewise below."""
     memory: float | None
     """Bytes in use."""
     memory_most: float | None
@@ -123,13 +123,13 @@ class WorkerPoint(Latency, frozen=True, kw_only=True):
     """Slots in use."""
     slots: float | None
     machine_cpu: float | None
-    """Of a host: share of all cores of its machine or container, whoever uses them; likewise below."""
+    """The share of all cores of its machine or container, whoever uses them; likewise below."""
     machine_memory: float | None
     machine_total: float | None
 
 
 class WorkerHistory(msgspec.Struct, frozen=True):
-    """What gauges of workers showed, in order of time."""
+    """Gauges of workers, in order of time."""
 
     points: list[WorkerPoint]
 

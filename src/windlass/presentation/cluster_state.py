@@ -73,7 +73,7 @@ class ClusterState(msgspec.Struct, frozen=True):
         return max(0, min(free, queue.concurrency - depth.running))
 
     def unable(self, name: str) -> dict[str, int]:
-        """Of the jobs that wait in a queue, how many no live worker that serves it is able to run, by what
+        """Return how many waiting jobs of a queue no live worker that serves it is able to run, by what
         they need [K14]. Where nobody serves it there are none of these: that is said of the queue."""
         return unable(name, self.depth_of(name), self.workers)
 
@@ -151,5 +151,5 @@ async def read_full_state(store: Store) -> ClusterState:
 
 
 def is_short(budget: BudgetRecord) -> bool:
-    """Whether jobs wait for a budget, or would have to."""
+    """Return whether jobs wait for a budget, or would have to."""
     return budget.waiting > 0 or budget.paused_for > 0 or budget.tokens < 1 or budget.state != "closed"

@@ -1,4 +1,4 @@
-"""What holds jobs up, and what to do about it.
+"""Findings: what holds jobs up, and what to do about it.
 
 `examine` asks the store, for `windlass doctor`: budgets that are not declared or whose breaker is open, gates
 with long waits, schedules that do not fire, queues that are full or slow. `state_findings` needs the
@@ -57,7 +57,7 @@ _ADVICE: Final = {
 
 
 async def examine(store: Store) -> list[Finding]:
-    """What the doctor finds in the flow of jobs."""
+    """Return what the doctor finds in the flow of jobs."""
     budgets, gates, state = await store.budgets(), await store.gates(), await read_state(store)
     found = [
         *budget_findings(budgets, gates),
@@ -212,8 +212,8 @@ NO_DEATHS: Final = Deaths()
 def state_findings(
     state: ClusterState, deaths: Deaths = NO_DEATHS, rests: Mapping[str, float] = UNKNOWN
 ) -> list[DatedFinding]:
-    """What the state shows. `deaths` are those of the last hour; `rests` says since when queues rest, where
-    that is known."""
+    """Return findings about the state. `deaths` are those of the last hour; `rests` says since when queues
+    rest, where that is known."""
     return [
         *worker_findings(state.workers, state.at),
         *waiting_findings(state, rests),

@@ -51,7 +51,7 @@ class Parts(msgspec.Struct, frozen=True):
     """The parts of a parent. There may be a million, so of most only the state is kept."""
 
     states: list[State]
-    """Of every part, by index."""
+    """The state of every part, by index."""
     needing: list[PartRecord]
     """Some of those that need attention, the most urgent first."""
 

@@ -27,11 +27,11 @@ class RetryingShape(msgspec.Struct, frozen=True, kw_only=True):
 
     parts: int
     tries: int
-    """Of the part that was tried most often."""
+    """The tries of the part that was tried most often."""
     error: str | None
     """Type and message of the latest failure."""
     text: str
-    """The same in words: `2 parts retrying (3 tries)`."""
+    """The tries in words: `2 parts retrying (3 tries)`."""
 
     @classmethod
     def of(cls, jobs: Sequence[JobRecord]) -> RetryingShape:

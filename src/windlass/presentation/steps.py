@@ -29,9 +29,9 @@ class StepShape(msgspec.Struct, frozen=True, kw_only=True):
     result: Any
     """The result; null for a sleep. Of a long one its first characters, as text: see `cut`."""
     cut: bool
-    """Whether the result was too long to be shown in whole."""
+    """True if the result was too long to be shown in whole."""
     sleep: bool
-    """Whether it is a sleep, which has no result."""
+    """True if it is a sleep, which has no result."""
     wakes_at: str | None
     """When a sleep that is on is over."""
 

@@ -23,7 +23,7 @@ def state_in_words(job: JobRecord | PartRecord) -> str:
 
 
 def queue_in_words(queue: QueueRecord) -> str:
-    """What keeps a queue from giving out jobs, or nothing."""
+    """Say what keeps a queue from giving out jobs, or nothing."""
     if queue.paused:
         return "paused"
     if queue.cooling > 0:
@@ -32,7 +32,7 @@ def queue_in_words(queue: QueueRecord) -> str:
 
 
 def load_in_words(queue: QueueRecord) -> str:
-    """What keeps a queue from giving out or taking in jobs, and what limits it; for a listing."""
+    """Say what keeps a queue from giving out or taking in jobs, and what limits it; for a listing."""
     parts = [queue_in_words(queue)]
     if queue.pressure == "full":
         parts.append(f"full, refuses new jobs ({queue.refused:,} so far)")
@@ -48,7 +48,7 @@ def load_in_words(queue: QueueRecord) -> str:
 
 
 def abilities_in(queue: str, workers: Iterable[WorkerRecord]) -> list[frozenset[str]]:
-    """What each of the live workers that serve a queue has [K14]."""
+    """Return the abilities of each live worker that serves a queue [K14]."""
     return [frozenset(worker.abilities) for worker in workers if worker.alive and queue in worker.queues]
 
 
@@ -109,7 +109,7 @@ def why_or_reason(
 
 
 def budget_in_words(budget: BudgetRecord | None) -> str:
-    """What keeps a budget from granting tokens, besides that there are none; or nothing."""
+    """Say what keeps a budget from granting tokens, besides that there are none; or nothing."""
     if budget is None:
         return "nobody has declared it"
     if budget.state == "open":
@@ -133,7 +133,7 @@ def _cap_in_words(budget: BudgetRecord) -> str:
 
 
 def worker_name(worker: WorkerRecord) -> str:
-    """What people call a worker: its label, else where it runs."""
+    """Return the name that people call a worker by: its label, else where it runs."""
     return worker.label or f"{worker.host}:{worker.pid}"
 
 

@@ -149,7 +149,7 @@ def _readyz(service: Service) -> Endpoint:
 
 
 async def _refused(request: Request, error: Exception) -> Response:
-    """What the router refuses: no such address, or not for this method."""
+    """Answer what the router refuses: no such address, or not for this method."""
     assert isinstance(error, HTTPException)
     message = "there is nothing at this address" if error.status_code == 404 else error.detail.lower()
     problem = Problem(error.status_code, _CODES.get(error.status_code, "invalid"), message)

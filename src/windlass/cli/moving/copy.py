@@ -108,7 +108,7 @@ async def _survey(source: str, target: str, schema: str) -> dict[str, int]:
 async def _copy(
     source: str, target: str, schema: str, mapped: Callable[[int, int, str], None], quiet: bool, **how: bool
 ) -> tuple[Any, int]:
-    """What was done, and how many dead jobs were left behind."""
+    """Return what was done, and how many dead jobs were left behind."""
     from windlass.store.moving.copy import Copy
 
     async with _both(source, target, schema) as (here, there):

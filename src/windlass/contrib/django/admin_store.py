@@ -1,4 +1,4 @@
-"""What the admin's pages read from the store and do to it, without requests and templates: the operations
+"""Reads and acts of the admin's pages on the store, without requests and templates: the operations
 that commands and Mission Control run, too."""
 
 from __future__ import annotations

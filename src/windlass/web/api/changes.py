@@ -53,7 +53,7 @@ BODIES: Final[Mapping[type[msgspec.Struct], type[msgspec.Struct]]] = {
 
 
 def given(record: type[msgspec.Struct], body: msgspec.Struct) -> dict[str, Any]:
-    """What a body says about the settings of a record, as a store takes it."""
+    """Return the settings that a body changes, as a store takes them."""
     fields = fields_of(record)
     return {
         name: _value(fields[name], value)

@@ -147,7 +147,7 @@ def read_body(decoder: msgspec.json.Decoder[Any], kind: str, body: bytes) -> Any
 
 
 def invalid(error: msgspec.ValidationError) -> Invalid:
-    """What is wrong, and in which field."""
+    """Say what is wrong, and in which field."""
     message = str(error)
     found = _AT.search(message)
     return Invalid(message[: found.start()] if found else message, found[1] or None if found else None)

@@ -142,7 +142,7 @@ def _stream(refs: dict[str, Any]) -> dict[str, Any]:
 
 
 def _job_stream(refs: dict[str, Any]) -> dict[str, Any]:
-    """What stands in `data` is StreamEventShape."""
+    """Describe the stream; its `data` is StreamEventShape."""
     summary = "Server-sent events: what a job emits, as it comes; `end` says how the job has ended"
     after = {"type": "integer", "minimum": 0, "default": 0, "description": "The position to go on from."}
     made = _endless("job_stream", summary, "jobs", refs)

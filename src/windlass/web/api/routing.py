@@ -144,7 +144,7 @@ class Api:
 
 
 def _pattern(path: str) -> re.Pattern[str]:
-    """What the paths are like that a path with {names} in it stands for."""
+    """Return the pattern of the paths that a path with {names} in it stands for."""
     return re.compile(_PIECE.sub(r"(?P<\1>[^/]+)", re.escape(path)))
 
 

@@ -21,7 +21,7 @@ from windlass.web.http.queries import read_query
 from windlass.web.service.ticker import Ticker
 
 MAX_STREAMS: Final = 200
-"""Of each kind; one principal may have half of them."""
+"""Streams of each kind; one principal may have half of them."""
 LONG: Final = 600.0
 SHORT: Final = 10.0
 """Seconds that a stream lasts: long where a stopping server closes it, short where it waits for its end."""

@@ -1,1 +1,1 @@
-"""What stands between the network and the service: server, guard, logins, answers."""
+"""The rooms between the network and the service: server, guard, logins, answers."""

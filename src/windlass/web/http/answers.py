@@ -30,7 +30,7 @@ Headers = list[tuple[bytes, bytes]]
 
 
 class ErrorDetail(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What went wrong: a code for programs, and a message for people."""
+    """An error: a code for programs, and a message for people."""
 
     code: str
     message: str

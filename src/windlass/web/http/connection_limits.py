@@ -56,7 +56,7 @@ class LimitedConnection(HttpToolsProtocol):
         self._lately = 0.0
         """When something last arrived."""
         self._network = ""
-        """What it counts for; see `network_of`."""
+        """The network it counts for; see `network_of`."""
         self._unread = 0
         """Bytes of its answers that waited for the client at the last look."""
         self._read = 0.0
@@ -91,7 +91,7 @@ class LimitedConnection(HttpToolsProtocol):
 
     @property
     def idle(self) -> bool:
-        """Whether no request is being answered."""
+        """Return whether no request is being answered."""
         cycle: RequestResponseCycle | None = self.cycle
         return (cycle is None or cycle.response_complete) and not self.transport.is_closing()
 

@@ -41,7 +41,7 @@ class Credentials:
         return _basic(given.strip())[0] if kind.lower() == "basic" else ""
 
     def has(self, name: str) -> bool:
-        """Whether a pair has this name."""
+        """Return whether a pair has this name."""
         return any(principal.name == name for _, _, principal in self._pairs)
 
     def find(self, authorization: str) -> Principal | None:

@@ -38,7 +38,7 @@ Authorize: TypeAlias = Callable[[Request], "Principal | Awaitable[Principal | No
 OPEN: Final = frozenset({"/healthz", "/readyz"})
 """Open to everybody, by any host name; the answers hold no data."""
 OPEN_BELOW: Final = PATH
-"""The same for addresses that send one signal: each is a secret of its own [W2]."""
+"""The path of addresses that send one signal: each is a secret of its own [W2]."""
 METRICS: Final = "/metrics"
 ENDLESS: Final = re.compile(r"/api/(stream|jobs/[^/]+/events)")
 """Without a time limit."""
@@ -230,7 +230,7 @@ def _headers(scope: Scope) -> dict[str, str]:
 
 
 def is_api(path: str) -> bool:
-    """Whether a path is the API's, which always answers in JSON."""
+    """Return whether a path is the API's, which always answers in JSON."""
     return path == "/api" or path.startswith("/api/")
 
 

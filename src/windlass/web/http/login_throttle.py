@@ -28,7 +28,7 @@ DELAY: Final = 1.0
 MAX_DELAYED: Final = 10
 """Answers to one address that are delayed at the same time."""
 MAX_ALL_DELAYED: Final = 100
-"""The same in all: each holds a connection."""
+"""Delayed answers in all: each holds a connection."""
 _MAX_KEPT: Final = 10_000
 
 
@@ -41,8 +41,8 @@ class LoginThrottle:
         self._delayed: Counter[str] = Counter()
 
     def blocks(self, address: str) -> bool:
-        """Whether credentials from there are not checked for now: too many failed, and as many answers as
-        allowed are delayed already."""
+        """Return whether credentials from there are not checked for now: too many failed, and as many answers
+        as allowed are delayed already."""
         network = network_of(address)
         failures = self._failures.get(("address", network))
         if failures is None or len(failures) < MAX_FAILURES or failures[0] <= self._clock() - WINDOW:

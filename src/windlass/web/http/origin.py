@@ -41,10 +41,10 @@ class Hosts:
         self._names = LOOPBACK | {name for name in given if not name.startswith(".")}
         self._ends = tuple(name for name in given if name.startswith("."))
         self._numbers = numbers
-        """Whether any numeric address is accepted: DNS rebinding needs a name."""
+        """True if any numeric address is accepted: DNS rebinding needs a name."""
 
     def allow(self, header: str | None) -> bool:
-        """Whether a Host header names this app."""
+        """Return whether a Host header names this app."""
         if self._any or header in self._names:
             return True
         name = host_name(header)
@@ -75,7 +75,7 @@ def host_name(header: str | None) -> str | None:
 
 @lru_cache(1_000)
 def is_loopback(address: str | None) -> bool:
-    """Whether an address is this machine's own."""
+    """Return whether an address is this machine's own."""
     try:
         parsed = ipaddress.ip_address(address or "")
     except ValueError:
@@ -86,8 +86,8 @@ def is_loopback(address: str | None) -> bool:
 
 @lru_cache(1_000)
 def network_of(address: str) -> str:
-    """What limits per address count by: an IPv4 address, or an IPv6 network of 64 bits, since one owner has
-    all of its addresses."""
+    """Return the network that limits per address count by: an IPv4 address, or an IPv6 network of 64 bits,
+    since one owner has all of its addresses."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:
@@ -98,16 +98,16 @@ def network_of(address: str) -> str:
 
 
 def passed_on(headers: Iterable[str], http_version: str) -> bool:
-    """Whether a proxy passed this on, as far as can be seen: by a header it adds, or by HTTP/1.0, which some
-    use. A proxy that does neither looks like a local program."""
+    """Return whether a proxy passed this on, as far as can be seen: by a header it adds, or by HTTP/1.0,
+    which some use. A proxy that does neither looks like a local program."""
     return http_version == "1.0" or any(
         name in _PASSED_ON or name.startswith("x-forwarded-") for name in headers
     )
 
 
 def from_elsewhere(headers: Mapping[str, str], scheme: str) -> bool:
-    """Whether a page of another site sent this. Programs send neither header. `scheme` is the one of this
-    request, as far as we know."""
+    """Return whether a page of another site sent this. Programs send neither header. `scheme` is the one of
+    this request, as far as we know."""
     site = headers.get("sec-fetch-site")
     if site is not None and site.lower() not in _OWN:
         return True

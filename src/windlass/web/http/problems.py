@@ -107,7 +107,7 @@ _OF_STORES: Final[dict[type[errors.WindlassError], tuple[int, str, str, float | 
     errors.SchemaTooNew: (503, "schema", _SCHEMA, 30.0),
     errors.SchemaUnreleased: (503, "schema", _SCHEMA, 30.0),
 }
-"""Those that hold a driver's text, which stays in the log: status, code, message, when to retry."""
+"""Errors that hold a driver's text, which stays in the log: status, code, message, when to retry."""
 
 
 def problem_of(error: Exception, safe: bool = False) -> Problem:
@@ -156,7 +156,7 @@ def _of_ours(error: errors.WindlassError, safe: bool) -> Problem:
 
 
 def _is_drivers_text(error: errors.WindlassError) -> bool:
-    """Whether the message is the database's own: its code is none that our functions raise."""
+    """Return whether the message is the database's own: its code is none that our functions raise."""
     code = getattr(error.__cause__, "sqlstate", None)
     return isinstance(code, str) and not code.startswith("WL")
 

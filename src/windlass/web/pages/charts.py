@@ -71,7 +71,7 @@ class Drawn(NamedTuple):
     rows: list[Row]
     summary: str
     known: bool
-    """Whether there is any value in it."""
+    """True if there is any value in it."""
 
 
 def range_named(word: str | None) -> str:
@@ -100,7 +100,7 @@ def measured(points: Sequence[Point], now: float) -> list[Drawn]:
 
 
 def workers(points: Sequence[WorkerPoint], now: float, *, alone: bool) -> list[Drawn]:
-    """What the gauges of a worker (`alone`), of a host or of all workers showed."""
+    """Draw what the gauges of a worker (`alone`), of a host or of all workers showed."""
     points = _reported(points, now)
     at = [_at(point) for point in points]
     usual = "average" if alone else "together"
@@ -135,7 +135,7 @@ def workers(points: Sequence[WorkerPoint], now: float, *, alone: bool) -> list[D
 
 
 def store(points: Sequence[StorePoint], now: float) -> list[Drawn]:
-    """What the gauges of the store showed; those that it does not have are left out."""
+    """Draw what the gauges of the store showed; those that it does not have are left out."""
     points = _reported(points, now)
     at = [_at(point) for point in points]
     values = {

@@ -1,4 +1,4 @@
-"""What an action did, shown once on the next page. The query holds a keyword and a count, never text: a
+"""The notice of an action, shown once on the next page. The query holds a keyword and a count, never text: a
 forged link cannot make a page show words of its own."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a form has sent: read up to a limit, with each field checked before it reaches the service."""
+"""The fields of a sent form: read up to a limit, with each field checked before it reaches the service."""
 
 from __future__ import annotations
 

@@ -149,7 +149,7 @@ async def act_on_ticked(service: Service, request: Request) -> Response:
 
 
 def _changes(form: Form) -> dict[str, Any]:
-    """What a form asks to change; an empty field stays as it is."""
+    """Return what a form asks to change; an empty field stays as it is."""
     given: dict[str, Any] = {
         name: form.text(name) for name in ("queue", "priority", "delay") if form.text(name)
     }
@@ -165,7 +165,7 @@ def _changes(form: Form) -> dict[str, Any]:
 
 
 def verb_named(word: str) -> Verb:
-    """What can be done to jobs, by its name."""
+    """Return the act on jobs of this name."""
     if word not in MEANS:
         raise Invalid("do must be retry, cancel or delete", "do")
     return cast("Verb", word)

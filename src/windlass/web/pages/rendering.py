@@ -123,7 +123,7 @@ def _environment() -> jinja2.Environment:
 
 
 def _shown(value: Any) -> Any:
-    """What an expression of a template is written as, before it is escaped."""
+    """Return how a value of a template is written, before it is escaped."""
     if value is None:
         return ""
     if isinstance(value, str) and not isinstance(value, Markup):

@@ -44,7 +44,7 @@ _ACTIONS: Final[dict[str, tuple[Operation[..., Any], str]]] = {
     "revert": (revert_schedule, "reverted"),
     "remove": (remove_schedule, "removed"),
 }
-"""What a button does, and how it is told."""
+"""The act of each button, and how it is told."""
 
 
 async def listing(service: Service, request: Request) -> Response:
@@ -99,7 +99,7 @@ def inputs(schedule: ScheduleView | None = None) -> list[Input]:
 
 
 async def _changes(service: Service, request: Request, name: str, form: Form) -> dict[str, Any]:
-    """What a form changes. What it leaves empty stays."""
+    """Return what a form changes. What it leaves empty stays."""
     found = (await service.run(principal_of(request), list_schedules)).schedules
     now = next((each for each in found if each.name == name), None)
     return {

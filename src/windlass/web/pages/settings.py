@@ -20,7 +20,7 @@ class Input(msgspec.Struct, frozen=True):
     title: str
     value: str
     hint: str
-    """What an empty one means."""
+    """The meaning of an empty one."""
     choices: tuple[str, ...] = ()
 
 

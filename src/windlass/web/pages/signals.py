@@ -27,7 +27,7 @@ async def listing(service: Service, request: Request) -> Response:
 
 
 async def shown_on(service: Service, request: Request, job: int) -> list[dict[str, Any]]:
-    """What a job waits for, with the fields of the form that answers it."""
+    """Return what a job waits for, with the fields of the form that answers it."""
     found = (await service.run(principal_of(request), list_waits_of, job)).waits
     return [{"wait": wait, "fields": fields_shown(wait.shape)} for wait in found[:LISTED]]
 

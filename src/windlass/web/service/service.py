@@ -29,7 +29,7 @@ R = TypeVar("R")
 
 
 class Service:
-    """What the API and the pages call."""
+    """The service that the API and the pages call."""
 
     def __init__(self, app: Windlass) -> None:
         self._app = app

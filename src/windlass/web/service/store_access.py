@@ -33,7 +33,7 @@ class StoreAccess:
         self.slow_cache: Final = ReadCache()
         """For what no action changes, so `changed` leaves it alone."""
         self.memory: Final[dict[Hashable, Any]] = {}
-        """What operations keep for later ones."""
+        """The memory that operations keep for later ones."""
         self.audit: Final = Audit(self)
 
     async def ask(self, operation: Callable[[Store], Awaitable[T]]) -> T:

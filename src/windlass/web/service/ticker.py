@@ -39,7 +39,7 @@ class Ticker:
         self.closed: bool = False
         self.number: int = 0
         self.last: Tick | Problem | None = None
-        """What was seen last, or what went wrong."""
+        """The last look, or what went wrong with it."""
 
     def join(self) -> None:
         """Somebody watches from now on."""

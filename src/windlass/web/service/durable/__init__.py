@@ -1,1 +1,1 @@
-"""What operators and programs ask of jobs that wait: signals, streams, groups."""
+"""Streams of jobs, for operators and programs."""

@@ -37,7 +37,7 @@ class Sent(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """What comes next in a stream."""
+    """The next piece of a stream."""
 
     events: list[Sent]
     position: int
@@ -57,12 +57,12 @@ class Feed:
         self.position: int = position
         self.end: State | None = None
         self.gone: bool = False
-        """Whether the job was removed."""
+        """True if the job was removed."""
         self.readers = 0
         self._task = asyncio.create_task(self._run(), name=f"stream of job {job}")
 
     def since(self, position: int) -> Piece | None:
-        """What comes after this position; None where it does not reach back so far."""
+        """Return what comes after this position; None where it does not reach back so far."""
         if position >= self.position:
             return Piece([], position, self.end)
         if not self._kept or self._kept[0].before > position:
@@ -106,7 +106,7 @@ class Streams:
         self._feeds: dict[int, Feed] = {}
 
     async def read(self, principal: Principal, job: int, position: int) -> Piece:
-        """What the store has after this position. Raises JobNotFound."""
+        """Return what the store has after this position. Raises JobNotFound."""
         principal.require(Role.READ)
         page = await self._store.ask(lambda store: store.wait_stream(job, position, 0.0))
         if page.state is None:
