@@ -98,6 +98,7 @@ RAISES: dict[str, Callable[[], BaseException]] = {
     "many at once": lambda: BaseExceptionGroup("all", [ValueError("a\0"), Unspeakable()]),
     "a strange name": type("Ü" * 5000, (Exception,), {}),
     "for ever": lambda: Snooze(1e308),
+    "for a century": lambda: Snooze("36500d"),
 }
 RETURNS: dict[str, Callable[[], object]] = {
     "a NUL": lambda: "a\0b",

@@ -1,12 +1,24 @@
 """A waiting job is changed over HTTP, and on its page [E8]."""
 
+import sys
+from collections.abc import Iterator
+
 import pytest
 
 from tests.web.kit import HEADERS_OF, OPERATE, READ, rigged, visiting
 from windlass import Windlass
 
 DEEP = 10_500
-"""More levels than any interpreter follows; how many it does, other tests of the process may have set."""
+"""More levels than any interpreter follows."""
+
+
+@pytest.fixture
+def usual_recursion() -> Iterator[None]:
+    """The recursion limit of a fresh interpreter: another test of the process may have raised it."""
+    found = sys.getrecursionlimit()
+    sys.setrecursionlimit(1_000)
+    yield
+    sys.setrecursionlimit(found)
 
 
 async def test_e8_a_waiting_job_is_changed(any_app: Windlass) -> None:
@@ -62,6 +74,7 @@ async def test_m5_only_operators_change_jobs(app: Windlass) -> None:
         assert (await visitor.patch("/api/jobs/1", json={"priority": "low"})).status_code == 403
 
 
+@pytest.mark.usefixtures("usual_recursion")
 async def test_e8_the_page_has_a_form(app: Windlass) -> None:
     """[E8] What is left empty stays."""
     async with app, visiting(app) as visitor:

@@ -183,7 +183,7 @@ END $$;
 CREATE OR REPLACE FUNCTION windlass.group_circles(p_limit int) RETURNS TABLE (group_end bigint, job bigint)
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
-    SELECT min(x.job) INTO group_end FROM windlass.after_edge x;
+    SELECT x.job INTO group_end FROM windlass.after_edge x ORDER BY x.job, (x.on_job + 0) LIMIT 1;
     WHILE group_end IS NOT NULL AND p_limit > 0 LOOP
         IF EXISTS (SELECT FROM windlass.group_job g WHERE g.group_end = group_circles.group_end)
            AND EXISTS (SELECT FROM windlass.after_edge x
@@ -198,7 +198,8 @@ BEGIN
                 RETURN NEXT;
             END IF;
         END IF;
-        SELECT min(x.job) INTO group_end FROM windlass.after_edge x WHERE x.job > group_circles.group_end;
+        SELECT x.job INTO group_end FROM windlass.after_edge x WHERE x.job > group_circles.group_end
+         ORDER BY x.job, (x.on_job + 0) LIMIT 1;
     END LOOP;
 END $$;
 
