@@ -16,6 +16,7 @@ from collections.abc import Collection, Mapping, Sequence, Set
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from windlass.core import abilities as core
 from windlass.core import ids
@@ -393,9 +394,6 @@ class Claims:
 def _claim(row: Any, head: LaneHead) -> Claim:
     lane, queue, priority, claim = head.lane, head.queue, head.priority, row["claim"]
     base = lane << ids.SEQ_BITS
-    known = known_steps(row["steps"], filter(None, row["ids"])) if row["steps"] else {}
-    booked = _decode_starts(row["starts"]) if row["starts"] else {}
-    now = time.monotonic() if booked else 0.0
     jobs = [
         ClaimedJob(
             base | seq if job is None else job,
@@ -411,13 +409,17 @@ def _claim(row: Any, head: LaneHead) -> Claim:
             DEFAULT_OPTIONS if options is None else decode_options(options),
             enqueued,
             enqueued if offered is None else offered,
-            known_steps=known.get(job),
-            starts_at=now + booked[seq] if seq in booked else 0.0,
         )
         for seq, job, task, payload, options, attempt, deaths, enqueued, offered in zip(
             *(row[name] for name in _COLUMNS), strict=True
         )
     ]
+    if row["steps"]:
+        known = known_steps(row["steps"], filter(None, row["ids"]))
+        jobs = [replace(job, known_steps=known.get(job.id)) for job in jobs]
+    if row["starts"]:
+        now, booked = time.monotonic(), _decode_starts(row["starts"])
+        jobs = [replace(job, starts_at=now + booked[job.seq]) if job.seq in booked else job for job in jobs]
     return Claim(claim, lane, queue, priority, jobs)
 
 

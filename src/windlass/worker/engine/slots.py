@@ -209,7 +209,9 @@ class Slots:
         if own is not None and own < limit:
             limit = own
         context = Context(job, self._port) if task is None else task.context_type(job, self._port)
-        began = max(time.monotonic(), job.starts_at)
+        began = time.monotonic()
+        if job.starts_at > began:
+            began = job.starts_at
         stoppable = task is None or task.mode != "thread"
         run = Run(job, context, began, limit, began + limit, stoppable)
         self.running[run] = None
@@ -378,8 +380,7 @@ class Slots:
         if self._board is not None:
             self._board.leave(run.place)
         self._busy[queue] -= run.weight
-        if run.weight and run.context._typical:
-            spent = max(0.0, time.monotonic() - run.began)
+        if run.weight and run.context._typical and (spent := time.monotonic() - run.began) > 0.0:
             if run.batch is not None:
                 spent /= len(run.batch)
             if job.options.part is not None and spent < LONG:
