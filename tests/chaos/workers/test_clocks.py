@@ -8,6 +8,8 @@ and all processes share the machine's: there is no host with another clock, so t
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.chaos.figures import Figure
 from tests.chaos.kit import until
 from tests.chaos.workers.kit import LEASE, Host, Scene
@@ -37,6 +39,7 @@ async def host(scene: Scene, shift: float) -> Host:
     return await scene.host(PYTHONPATH=site(scene.folder), **{SHIFT: str(shift)})
 
 
+@pytest.mark.slow
 async def test_hosts_an_hour_fast_and_an_hour_slow(pg_scene: Scene, figure: Figure) -> None:
     scene = pg_scene
     hosts = [await host(scene, HOUR), await host(scene, -HOUR)]
