@@ -1,6 +1,6 @@
 """Runs jobs. Speaks to the store protocol only.
 
-    supervisor ── process ──(channel, board)── child ── engine ── shift ── runner ── threads, processes
+    supervisor ── process ──(channel, status memory)── child ── engine ── shift ── runner
     embedded (app.worker) ─────────────────────────────┘          │
     drain (app.run_until_idle) ───────────────────────────────────┘
 

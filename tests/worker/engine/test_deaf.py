@@ -8,23 +8,23 @@ import pytest
 
 from windlass.testing import Clock
 from windlass.worker.engine.deaf import AWAY, DeafWatch
-from windlass.worker.reports.board import ANSWERED, TICKED, WORD, Board
+from windlass.worker.reports.status_memory import ANSWERED, TICKED, WORD, StatusMemory
 
 LIMIT = 10.0
 
 
 class Child:
-    """A child of which only the board is known."""
+    """A child of which only the status memory is known."""
 
     def __init__(self, clock: Clock) -> None:
-        self.board = Board.make(2)
+        self.status_memory = StatusMemory.make(2)
         self._clock = clock
 
     def turn(self) -> None:
-        WORD.pack_into(self.board._memory, TICKED, self._clock())
+        WORD.pack_into(self.status_memory._memory, TICKED, self._clock())
 
     def answered(self, at: float | None = None) -> None:
-        WORD.pack_into(self.board._memory, ANSWERED, self._clock() if at is None else at)
+        WORD.pack_into(self.status_memory._memory, ANSWERED, self._clock() if at is None else at)
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def clock() -> Clock:
 def child(clock: Clock) -> Iterator[Child]:
     child = Child(clock)
     yield child
-    child.board.close()
+    child.status_memory.close()
 
 
 def found_deaf(
@@ -90,15 +90,15 @@ def test_a_loop_that_a_handler_holds(clock: Clock, child: Child) -> None:
     """[C6] That is work: its deadline ends it, not we. When it has ended, the time is counted anew."""
     watch = DeafWatch[Child](LIMIT, clock)
     child.turn()
-    place = child.board.enter(7, clock() + 1000)
+    place = child.status_memory.enter(7, clock() + 1000)
     assert not found_deaf(clock, child, 5 * LIMIT, turns=False, watch=watch)
-    child.board.leave(place)
+    child.status_memory.leave(place)
     assert not found_deaf(clock, child, LIMIT, watch=watch)
     assert found_deaf(clock, child, 1.0, watch=watch)
 
 
 def test_jobs_that_run_are_no_excuse_while_the_loop_turns(clock: Clock, child: Child) -> None:
-    child.board.enter(7, clock() + 1000)
+    child.status_memory.enter(7, clock() + 1000)
     assert found_deaf(clock, child, LIMIT + 1)
 
 

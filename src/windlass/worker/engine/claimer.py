@@ -24,8 +24,8 @@ from windlass.worker.engine.feedback import Feedback
 from windlass.worker.engine.holdings import Holdings
 from windlass.worker.engine.slots import Slots
 from windlass.worker.engine.waiting import Signal
-from windlass.worker.reports.board import Board
 from windlass.worker.reports.recorder import Recorder
+from windlass.worker.reports.status_memory import StatusMemory
 
 logger: Final = logging.getLogger("windlass.worker")
 IDLE: Final = 60.0
@@ -56,7 +56,7 @@ PAUSES: Final = Backoff(0.02, 5.0, jitter=0.5)
 
 class Claimer:
     """Claims for one worker. `crowd` is how many workers serve the queue that the fewest serve. `alone` says
-    that there are no others to pass a suspect on to. `board` notes when the store last answered."""
+    that there are no others to pass a suspect on to. `memory` notes when the store last answered."""
 
     def __init__(  # noqa: PLR0913 - it is where the parts of a shift meet
         self,
@@ -70,7 +70,7 @@ class Claimer:
         changed: Signal,
         *,
         alone: bool = False,
-        board: Board | None = None,
+        memory: StatusMemory | None = None,
         abilities: frozenset[str] = NONE,
         lacking: Mapping[str, str] = NOTHING,
     ) -> None:
@@ -91,7 +91,7 @@ class Claimer:
         self._record = record
         self._changed = changed
         self._alone = alone
-        self._board = board
+        self._status_memory = memory
         self._abilities = abilities
         self._lacking = lacking
         self._loop = asyncio.get_running_loop()
@@ -157,8 +157,8 @@ class Claimer:
                 self._outages.failed("claims", "cannot claim, next try in %.1f s: %s", pause, error)
                 if isinstance(error, StoreFull):
                     self._answered()
-                    if self._board is not None:
-                        self._board.full()
+                    if self._status_memory is not None:
+                        self._status_memory.full()
                 await asyncio.sleep(pause)
                 continue
             failures = 0
@@ -178,8 +178,8 @@ class Claimer:
             woken = bool(wants) and not found
 
     def _answered(self, *, room: bool = True) -> None:
-        if self._board is not None:
-            self._board.answered(room=room)
+        if self._status_memory is not None:
+            self._status_memory.answered(room=room)
 
     def take_handed(self, claims: Sequence[Claim]) -> int:
         """Take claims that came with the answer to a flush: they may be runs of keys."""

@@ -1,7 +1,7 @@
 """Finds workers that are deaf: alive, and taking no jobs though they could [fault 32]. One that is busy, or
 full, or cut off like everybody else, is not deaf.
 
-A worker notes on its board when the store last answered one of its claims, whatever the answer was: jobs,
+A worker notes in its status memory when the store last answered a claim, whatever the answer was: jobs,
 none, paused, no tokens. One that has room asks at least six times in a lease. So silence means that it is
 stuck: in its listener, in its connections, or its loop is. Nothing is asked of the store for this, and
 whatever keeps jobs waiting there for a good reason can raise no false alarm.
@@ -17,7 +17,7 @@ from typing import Final, Generic, Protocol, TypeVar
 
 from windlass.cluster.member import Member
 from windlass.settings import Settings
-from windlass.worker.reports.board import Board
+from windlass.worker.reports.status_memory import StatusMemory
 
 logger: Final = logging.getLogger("windlass.worker")
 BLOCKED: Final = 2.0
@@ -33,8 +33,8 @@ class Watched(Protocol):
     """A worker that is watched."""
 
     @property
-    def board(self) -> Board:
-        """Return the board on which it notes its runs."""
+    def status_memory(self) -> StatusMemory:
+        """Return the status memory in which it notes its runs."""
 
 
 W = TypeVar("W", bound=Watched)
@@ -55,19 +55,19 @@ class DeafWatch(Generic[W]):
         now = self._clock()
         away, self._looked_at = now - self._looked_at > AWAY, now
         self._since = {
-            worker: now if away or excused or _held(worker.board, now) else self._since.get(worker, now)
+            worker: now if away or excused or _held(worker, now) else self._since.get(worker, now)
             for worker, excused in workers.items()
         }
         return [worker for worker, since in self._since.items() if self.limit and self._silent(worker, since)]
 
-    def why(self, board: Board) -> str:
+    def why(self, status_memory: StatusMemory) -> str:
         """Why a worker counts as deaf, for the log."""
-        what = "got no answer to its claims" if loop_turns(board) else "had a blocked loop"
+        what = "got no answer to its claims" if loop_turns(status_memory) else "had a blocked loop"
         return f"it {what} for {self.limit:g} s, though it has room and the store answers here"
 
     def _silent(self, worker: W, since: float) -> bool:
         """Silent, or its loop stands still though nothing runs there."""
-        last = min(worker.board.answered_at, worker.board.ticked_at)
+        last = min(worker.status_memory.answered_at, worker.status_memory.ticked_at)
         return self._clock() - max(last, since) > self.limit
 
 
@@ -75,8 +75,8 @@ class EmbeddedWatch:
     """Watches a worker inside another program, which has no supervisor, from the loop of its member: that
     runs in a thread of its own. A deaf worker is logged and counted; nobody can replace it."""
 
-    def __init__(self, board: Board, member: Member, limit: float) -> None:
-        self.board = board
+    def __init__(self, status_memory: StatusMemory, member: Member, limit: float) -> None:
+        self.status_memory = status_memory
         self.deaf: bool = False
         """True if it takes no jobs though it could."""
         self._member = member
@@ -97,7 +97,7 @@ class EmbeddedWatch:
         before, self.deaf = self.deaf, bool(self._watch.deaf({self: excused}))
         if self.deaf and not before:
             self._member.record.count("deaf")
-            warn(self._watch.why(self.board))
+            warn(self._watch.why(self.status_memory))
         elif before and not self.deaf and not excused:
             logger.info("a worker that took no jobs claims again")
 
@@ -107,11 +107,12 @@ def silence_limit(settings: Settings) -> float:
     return max(settings.deaf, settings.lease) if settings.deaf else 0.0
 
 
-def loop_turns(board: Board) -> bool:
+def loop_turns(status_memory: StatusMemory) -> bool:
     """Return whether a worker's loop turns."""
-    return time.monotonic() - board.ticked_at < BLOCKED
+    return time.monotonic() - status_memory.ticked_at < BLOCKED
 
 
-def _held(board: Board, now: float) -> bool:
+def _held(worker: Watched, now: float) -> bool:
     """Return whether a handler keeps its loop from turning: that is work, and its deadline ends it [C6]."""
-    return now - board.ticked_at > BLOCKED and bool(board.running())
+    memory = worker.status_memory
+    return now - memory.ticked_at > BLOCKED and bool(memory.running())

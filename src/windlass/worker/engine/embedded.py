@@ -42,9 +42,9 @@ from windlass.worker.engine.reconcile import reconcile_for_ever
 from windlass.worker.engine.waiting import log_polling, wait_for_store
 from windlass.worker.handlers.processes import Processes
 from windlass.worker.handlers.runner import Runner
-from windlass.worker.reports.board import Board
 from windlass.worker.reports.recorder import recorder_for
 from windlass.worker.reports.stacks import task_stacks, thread_stacks
+from windlass.worker.reports.status_memory import StatusMemory
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
@@ -75,7 +75,7 @@ class Worker:
         self._engine: Engine | None = None
         self._store: Store | None = None
         self._member: Member | None = None
-        self._board = Board.private(MAX_SLOTS * len(queues))
+        self._status_memory = StatusMemory.private(MAX_SLOTS * len(queues))
         self._watch: EmbeddedWatch | None = None
         self._identity: int | None = None
         """The worker id in the store, the last one if there were several."""
@@ -106,7 +106,7 @@ class Worker:
                 self._worker_info,
                 self,
                 settings=app.settings,
-                board=self._board,
+                memory=self._status_memory,
                 record=recorder_for(app.settings),
             )
             self._store = store
@@ -150,7 +150,7 @@ class Worker:
         thread."""
         member = self._member
         reachable = member is not None and member.reachable
-        writes = "failing" if member is None else "full" if self._board.is_full else member.writes
+        writes = "failing" if member is None else "full" if self._status_memory.is_full else member.writes
         deaf = self._watch is not None and self._watch.deaf
         works = self._works()
         return reachable and writes == "done" and works and not deaf, {
@@ -312,7 +312,7 @@ class Worker:
         """The life of the member, on the loop thread."""
         async with self._app._store_handle().shared() as store:
             member = Member(store, self._app.settings, self._queues)
-            self._watch = EmbeddedWatch(self._board, member, silence_limit(self._app.settings))
+            self._watch = EmbeddedWatch(self._status_memory, member, silence_limit(self._app.settings))
             watching = self._watch.run(self._works, self._warn_deaf)
             chores = [asyncio.create_task(chore) for chore in (member.run(), watching)]
             try:
@@ -337,7 +337,7 @@ class Worker:
             why,
             thread_stacks(),
         )
-        if loop_turns(self._board):
+        if loop_turns(self._status_memory):
             self._call(lambda: logger.error("the tasks of its loop:\n%s", task_stacks()))
 
     # -- what the engine asks: see windlass.worker.engine.Host -------------------------------------------

@@ -32,10 +32,10 @@ from windlass.worker.engine.vitals import VitalsMeter
 from windlass.worker.engine.waiting import ANSWER_TIME, RECONNECT, first
 from windlass.worker.handlers.run import Why
 from windlass.worker.handlers.runner import Runner
-from windlass.worker.reports.board import Board
 from windlass.worker.reports.gauges import Whose
 from windlass.worker.reports.recorder import Recorder
 from windlass.worker.reports.reporter import Reporter
+from windlass.worker.reports.status_memory import StatusMemory
 
 logger: Final = logging.getLogger("windlass.worker")
 FEEDBACK_EVERY: Final = 1.0
@@ -65,7 +65,7 @@ class Engine:
         host: Host,
         *,
         settings: Settings,
-        board: Board | None = None,
+        memory: StatusMemory | None = None,
         supervised: bool = False,
         record: Recorder | None = None,
     ) -> None:
@@ -75,11 +75,11 @@ class Engine:
         self.lease: Final = settings.lease
         self._worker_info = worker_info
         self._host = host
-        self._board = board
+        self._status_memory = memory
         self._supervised = supervised
         self.record: Final = record or Recorder()
         self._whose = Whose("worker")
-        self._meter = VitalsMeter(self.record.clock, board)
+        self._meter = VitalsMeter(self.record.clock, memory)
         self._reporter = Reporter(store, self.record, self._vitals)
         self._assignment = Assignment()
         self._shift: Shift | None = None
@@ -230,7 +230,7 @@ class Engine:
             worker,
             self._runner,
             self._assignment,
-            board=self._board,
+            memory=self._status_memory,
             record=self.record,
             abilities=abilities,
         )

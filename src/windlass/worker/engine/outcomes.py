@@ -24,8 +24,8 @@ from windlass.running.outages import OutageLog
 from windlass.store.protocol import Store
 from windlass.store.records import ClaimedJob, Fence, Finished, Outcome
 from windlass.worker.engine.handover import Handover
-from windlass.worker.reports.board import Board
 from windlass.worker.reports.recorder import Recorder
+from windlass.worker.reports.status_memory import StatusMemory
 
 logger: Final = logging.getLogger("windlass.worker")
 MAX_BATCH: Final = 2000
@@ -53,8 +53,8 @@ PAUSES: Final = Backoff(0.02, 5.0, jitter=0.5)
 class OutcomeLog:
     """The outcomes of one worker on their way to the store. `flushed` is called after each flush, and
     `record` counts what was written, by name where a task is one of `tasks`. `more` says whether anything
-    runs that may end soon; `no_more` is called when nothing does any more. `board` notes that the store is
-    full."""
+    runs that may end soon; `no_more` is called when nothing does any more. `memory` notes that the
+    store is full."""
 
     def __init__(
         self,
@@ -65,9 +65,9 @@ class OutcomeLog:
         record: Recorder | None = None,
         tasks: Container[str] | None = None,
         more: Callable[[], bool] = lambda: True,
-        board: Board | None = None,
+        memory: StatusMemory | None = None,
     ) -> None:
-        self._board = board
+        self._status_memory = memory
         self.record: Final = record or Recorder()
         self._tasks = tasks
         self._more = more
@@ -232,13 +232,13 @@ class OutcomeLog:
             try:
                 finished = await self._finish(self.handover)
                 self._outages.recovered("outcomes")
-                if failures and self._board is not None:
-                    self._board.full(full=False)
+                if failures and self._status_memory is not None:
+                    self._status_memory.full(full=False)
                 return finished
             except (StoreUnavailable, StoreFull) as error:
                 failures += 1
-                if isinstance(error, StoreFull) and self._board is not None:
-                    self._board.full()
+                if isinstance(error, StoreFull) and self._status_memory is not None:
+                    self._status_memory.full()
                 pause = PAUSES.delay(failures, random.random())
                 message = "cannot write %s, next try in %.1f s: %s"
                 self._outages.failed("outcomes", message, plural(len(self._sending), "outcome"), pause, error)

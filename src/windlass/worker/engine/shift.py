@@ -32,16 +32,16 @@ from windlass.worker.handlers.handler_port import HandlerPort
 from windlass.worker.handlers.run import Why
 from windlass.worker.handlers.runner import Runner
 from windlass.worker.handlers.spending import Spending
-from windlass.worker.reports.board import Board
 from windlass.worker.reports.recorder import Recorder
+from windlass.worker.reports.status_memory import StatusMemory
 
 UNWIND: Final = 10.0
 """Seconds that handlers have to unwind once they were told to stop."""
 
 
 class Shift:
-    """One worker at work. `total` bounds what runs over all queues; `board` notes every start, and `ended` is
-    called with every outcome."""
+    """One worker at work. `total` bounds what runs over all queues; `memory` notes every start, and
+    `ended` is called with every outcome."""
 
     def __init__(  # noqa: PLR0913 - as much as a worker is made of
         self,
@@ -51,7 +51,7 @@ class Shift:
         assignment: Assignment,
         *,
         total: int | None = None,
-        board: Board | None = None,
+        memory: StatusMemory | None = None,
         ended: Callable[[Outcome], None] | None = None,
         record: Recorder | None = None,
         abilities: frozenset[str] = NONE,
@@ -67,7 +67,7 @@ class Shift:
             record=record,
             tasks=runner.tasks,
             more=lambda: bool(self.running),
-            board=board,
+            memory=memory,
         )
         self.capacity: Final = Capacity(total, runner.batches())
         self.feedback: Final = Feedback(store, runner.needs)
@@ -81,7 +81,7 @@ class Shift:
             Spending(self.feedback.needs, self.feedback.claimed_at),
         )
         self.slots: Slots = Slots(
-            runner, port, self.log, self.capacity, self.feedback, self.changed, board=board, ended=ended
+            runner, port, self.log, self.capacity, self.feedback, self.changed, memory=memory, ended=ended
         )
         self.running: Final = self.slots.running
         unanswered = UnansweredClaims(store, worker, runner.lease)
@@ -96,7 +96,7 @@ class Shift:
             self.log.record,
             self.changed,
             alone=total is not None,  # a drain has no others
-            board=board,
+            memory=memory,
             abilities=abilities,
             lacking={
                 name: needs

@@ -39,7 +39,7 @@ from windlass.worker.handlers.handler_port import HandlerPort
 from windlass.worker.handlers.run import Deadlines, Run, Why
 from windlass.worker.handlers.runner import Runner
 from windlass.worker.handlers.threads import Call
-from windlass.worker.reports.board import Board
+from windlass.worker.reports.status_memory import StatusMemory
 
 logger: Final = logging.getLogger("windlass.worker")
 
@@ -51,7 +51,8 @@ AT_ONCE: Final = 64
 
 class Slots:
     """The running jobs of one worker. `port` is what contexts of handlers talk to, and `changed` is set when
-    there may be room to claim for. `board` notes every start, and `ended` is called with every outcome."""
+    there may be room to claim for. `memory` notes every start, and `ended` is called with every
+    outcome."""
 
     def __init__(
         self,
@@ -62,7 +63,7 @@ class Slots:
         feedback: Feedback,
         changed: asyncio.Event,
         *,
-        board: Board | None = None,
+        memory: StatusMemory | None = None,
         ended: Callable[[Outcome], None] | None = None,
     ) -> None:
         self.running: dict[Run, None] = {}
@@ -82,7 +83,7 @@ class Slots:
         self._buffers, self._busy = capacity.buffers, capacity.busy
         self._feedback = feedback
         self._changed = changed
-        self._board = board
+        self._status_memory = memory
         self._ended = ended
         self._bounds: dict[str, float] = {}
         self._context = contextvars.copy_context()
@@ -218,8 +219,8 @@ class Slots:
         self._busy[queue] += 1
         if run.deadline < self.deadlines.next:
             self.deadlines.watch(run.deadline)
-        if self._board is not None:
-            run.place = self._board.enter(job.id, run.deadline)
+        if self._status_memory is not None:
+            run.place = self._status_memory.enter(job.id, run.deadline)
         if task is not None and task.batch_size > 1:
             self._add_to_batch(run, task)
             run.task = self._spawn(self._run_batch(run, task))
@@ -249,8 +250,8 @@ class Slots:
             run = msgspec.structs.replace(first, job=job, context=context, weight=0)
             first.batch.append(run)
             self.running[run] = None
-            if self._board is not None:
-                run.place = self._board.enter(job.id, run.deadline)
+            if self._status_memory is not None:
+                run.place = self._status_memory.enter(job.id, run.deadline)
 
     # -- running ------------------------------------------------------------------------------------------
 
@@ -377,8 +378,8 @@ class Slots:
         job = run.job
         queue = job.queue
         del self.running[run]
-        if self._board is not None:
-            self._board.leave(run.place)
+        if self._status_memory is not None:
+            self._status_memory.leave(run.place)
         self._busy[queue] -= run.weight
         if run.weight and run.context._typical and (spent := time.monotonic() - run.began) > 0.0:
             if run.batch is not None:

@@ -1,7 +1,7 @@
 """Handing back the jobs of a dead child: at once, without waiting for its lease [C8].
 
-The board says which jobs it was running. What it had claimed and not started goes back as if nothing had
-happened, and so does what ran beside a job that we had to kill the child for; that one has failed its
+The status memory says which jobs it was running. What it had claimed and not started goes back as if nothing
+had happened, and so does what ran beside a job that we had to kill the child for; that one has failed its
 attempt. Where the child died by itself, each job that ran may be the reason: it gets one death more, and the
 store does with it what the policy says.
 
@@ -53,9 +53,9 @@ async def hand_back(
     backoff: Callable[[str], Backoff],
     record: Recorder | None = None,
 ) -> None:
-    """Settle what a dead child held. `running` are the jobs on its board, `overdue` those it was killed
-    for; `backoff` is how a queue spaces retries. `record` counts it, by name where the task's code is here:
-    one of its jobs ran."""
+    """Settle what a dead child held. `running` are the jobs in its status memory, `overdue` those it was
+    killed for; `backoff` is how a queue spaces retries. `record` counts it, by name where the task's code is
+    here: one of its jobs ran."""
     record = record or Recorder()
     held = [job for claim in await store.unfinished(worker) for job in claim.jobs]
     suspects = [job for job in held if crashed and job.id in running and job.id not in overdue]

@@ -76,7 +76,7 @@ class Supervisor:
         reachable, stopping = self.member.reachable, self._shutdown.draining.is_set()
         settled = not self._unsettled
         deaf = sum(child.deaf for child in self._children)
-        writes = "full" if any(child.board.is_full for child in up) else self.member.writes
+        writes = "full" if any(child.status_memory.is_full for child in up) else self.member.writes
         well = reachable and writes == "done" and settled and not deaf
         ready = well and not stopping and not all(child.leaving for child in up)
         return ready, {
@@ -211,7 +211,7 @@ class Supervisor:
         finally:
             self._children.discard(child)
             self._ids = {own: other for own, other in self._ids.items() if other is not child}
-            child.board.close()
+            child.status_memory.close()
         return orderly
 
     async def _try_to_start(self) -> Process | None:
@@ -311,7 +311,7 @@ class Supervisor:
                 await hand_back(
                     self._store,
                     worker,
-                    child.board.running(),
+                    child.status_memory.running(),
                     child.overdue,
                     crashed=crashed,
                     policy=self._policy,

@@ -54,8 +54,8 @@ class Watchdog:
         grace, since = self._settings.grace, self._leaving_since
         for child in list(self._children):
             if child not in self._children:
-                continue  # it ended while another was killed, and its board is closed
-            overdue = child.board.overdue(grace)
+                continue  # it ended while another was killed, and its status memory is closed
+            overdue = child.status_memory.overdue(grace)
             if overdue and not child.overdue and child.can_run():
                 await child.kill_for(overdue)
             if child.leaving:
@@ -91,8 +91,8 @@ class Watchdog:
         for child in self._deaf.deaf(excused):
             if child not in self._children:
                 continue
-            why = self._deaf.why(child.board)
+            why = self._deaf.why(child.status_memory)
             logger.error("worker %s, process %d, is replaced: %s. Its stacks:", child.label, child.pid, why)
             self._member.record.count("deaf")
             self._member.record.note("lost", f"process {child.pid} is replaced: {why}", worker=child.label)
-            await child.replace(why, alive=loop_turns(child.board))
+            await child.replace(why, alive=loop_turns(child.status_memory))

@@ -52,7 +52,7 @@ class Zygote:
         self._turn = asyncio.Lock()
         self._renewed = asyncio.Event()
 
-    async def fork(self, end: socket.socket, board: int) -> Adopted | None:
+    async def fork(self, end: socket.socket, status_memory: int) -> Adopted | None:
         """A child that has loaded the app, with these two as its own; None: start one anew. Waits until the
         app is loaded. Raises ZygoteGone, and OSError where the system has no room for a process."""
         while True:
@@ -62,19 +62,19 @@ class Zygote:
                     continue
                 if self._line is None:
                     return None
-                asking = asyncio.ensure_future(self._ask(self._line, end, board))
+                asking = asyncio.ensure_future(self._ask(self._line, end, status_memory))
                 try:
                     return await asyncio.shield(asking)
                 except asyncio.CancelledError:
                     await to_the_end(_undo(asking))
                     raise
 
-    async def _ask(self, line: socket.socket, end: socket.socket, board: int) -> Adopted:
+    async def _ask(self, line: socket.socket, end: socket.socket, status_memory: int) -> Adopted:
         answer: Forked | None = None
         with contextlib.suppress(OSError, TimeoutError):
             async with asyncio.timeout(FORK_TIME):
                 with adopting():
-                    socket.send_fds(line, [FORK], [end.fileno(), board])
+                    socket.send_fds(line, [FORK], [end.fileno(), status_memory])
                     answer = await _hear(line, Forked)
         if answer is not None and not answer.pid:
             raise OSError(answer.error)

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 FORK: Final = b"fork"
-"""To the zygote, with two descriptors: the child's end of its channel, and its board."""
+"""To the zygote, with two descriptors: the child's end of its channel, and its status memory."""
 
 
 class Loaded(msgspec.Struct, frozen=True):

@@ -36,7 +36,7 @@ from windlass.tasks.loading import load_app
 from windlass.worker.processes.adoption import end_with_parent
 from windlass.worker.processes.child import run_child, set_up
 from windlass.worker.processes.zygote_messages import FORK, Forked, Loaded
-from windlass.worker.reports.board import Board
+from windlass.worker.reports.status_memory import StatusMemory
 
 NAME: Final = "windlass-zygote"
 SHOWN: Final = 5
@@ -63,7 +63,7 @@ def main() -> None:
     except WindlassError:
         sys.exit(1)  # a child that is started anew will say why
     refusal = _threads() or _opened(before)
-    child: tuple[socket.socket, Board] | None = None
+    child: tuple[socket.socket, StatusMemory] | None = None
     with contextlib.suppress(OSError):  # the supervisor is gone
         line.send(msgspec.json.encode(Loaded(refusal)))
         child = None if refusal else _serve(line)
@@ -72,7 +72,7 @@ def main() -> None:
     os._exit(0)  # what the app would do at its exit is for those that worked
 
 
-def _serve(line: socket.socket) -> tuple[socket.socket, Board] | None:
+def _serve(line: socket.socket) -> tuple[socket.socket, StatusMemory] | None:
     """Fork on request. Returns in each child with what it was given; in the zygote when the supervisor is
     gone, unless that raises OSError."""
     theirs = {number: signal.signal(number, signal.SIG_IGN) or signal.SIG_DFL for number in OWN_SIGNALS}
@@ -94,7 +94,7 @@ def _serve(line: socket.socket) -> tuple[socket.socket, Board] | None:
                 line.close()
                 for number, handler in theirs.items():
                     signal.signal(number, handler)
-                return socket.socket(fileno=descriptors[0]), Board(descriptors[1])
+                return socket.socket(fileno=descriptors[0]), StatusMemory(descriptors[1])
             answer = Forked(pid)
         for descriptor in descriptors:
             os.close(descriptor)
