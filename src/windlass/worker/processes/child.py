@@ -1,4 +1,4 @@
-"""A child: forked by a zygote that has loaded the app, or started anew by the supervisor as a program,
+"""A child: forked by a fork server that has loaded the app, or started anew by the supervisor as a program,
 `python -m windlass.worker.processes.child SOCKET STATUS_MEMORY`.
 
 It loads the app where that is still to be done, runs the start hooks, and works until it is told to leave or

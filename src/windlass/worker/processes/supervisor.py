@@ -29,11 +29,11 @@ from windlass.worker.engine.label import make_label
 from windlass.worker.engine.waiting import first, log_polling
 from windlass.worker.processes.channel import Start
 from windlass.worker.processes.child_run import RESTARTS, ChildRun
+from windlass.worker.processes.fork_server import ForkServer, ForkServerGone
 from windlass.worker.processes.handback import hand_back, insist
 from windlass.worker.processes.process import Process
 from windlass.worker.processes.shutdown import Shutdown, Stop
 from windlass.worker.processes.watchdog import Watchdog
-from windlass.worker.processes.zygote import Zygote, ZygoteGone
 
 logger: Final = logging.getLogger("windlass.worker")
 
@@ -66,7 +66,7 @@ class Supervisor:
         """The given ids that processes of this host have, until their jobs are handed back [K13]."""
         self._been_ready = False
         self._refused: str | None = None
-        self._zygote = Zygote(address, environment, forks=settings.start == "fork")
+        self._fork_server = ForkServer(address, environment, forks=settings.start == "fork")
         self.member: Final = Member(store, settings, settings.queues, workers=settings.processes)
 
     def readiness(self) -> tuple[bool, dict[str, object]]:
@@ -97,7 +97,7 @@ class Supervisor:
         membership = asyncio.create_task(self.member.run(), name="windlass member")
         watchdog = Watchdog(self._children, self.member, self._settings, self._shutdown)
         watching = asyncio.create_task(watchdog.run(), name="windlass watchdog")
-        forking = asyncio.create_task(self._zygote.run(), name="windlass zygote")
+        forking = asyncio.create_task(self._fork_server.run(), name="windlass fork server")
         costing = asyncio.create_task(log_polling(self._store, self._settings.queues))
         try:
             async with asyncio.TaskGroup() as group:
@@ -136,7 +136,7 @@ class Supervisor:
         """The code has changed: replace every child, each after it has finished what it runs."""
         before, self._changed = self._changed, asyncio.Event()
         before.set()
-        self._zygote.renew()
+        self._fork_server.renew()
         for child in self._children:
             child.reason = "the code has changed"
             child.drain()
@@ -240,8 +240,8 @@ class Supervisor:
         try:
             child: Process | None = None
             while child is None:
-                with contextlib.suppress(ZygoteGone):
-                    child = await Process.start(start, self.member, self._zygote.fork, self._environment)
+                with contextlib.suppress(ForkServerGone):
+                    child = await Process.start(start, self.member, self._fork_server.fork, self._environment)
         except BaseException:
             self._ids.pop(given, None)  # without an id, those that start at once share one entry
             raise
