@@ -126,7 +126,7 @@ async def test_m1_how_the_store_does(empty: Reading) -> None:
 
 
 async def test_m1_what_was_counted(empty: Reading) -> None:
-    kinds = ("claims", "claimed", "empty", "refused", "rescued", "lost", "deaf", "dropped")
+    kinds = ("claims", "claimed", "empty", "refused", "rescued", "lost", "unresponsive", "dropped")
     counts = {kind: n for n, kind in enumerate(kinds, 1)}
     series = told(
         empty,
@@ -134,7 +134,7 @@ async def test_m1_what_was_counted(empty: Reading) -> None:
         slow=Slow([TaskDepth(queue="q", task="t", ready=9, estimate=True)], {"q": 2.5}),
         logins={"wrong": 3},
     )
-    told_as = "claims claimed_jobs empty_claims refused_writes rescued_jobs lost_workers deaf_workers"
+    told_as = "claims claimed_jobs empty_claims refused_writes rescued_jobs lost_workers unresponsive_workers"
     for n, name in enumerate([*told_as.split(), "events_dropped"], 1):
         assert one(series, f"windlass_{name}_total") == n
     assert one(series, "windlass_task_ready", queue="q", task="t", estimate="yes") == 9

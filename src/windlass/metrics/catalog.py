@@ -270,9 +270,9 @@ MEASURES: Final = (
     _counted("rescued_jobs", "Jobs taken back from dead workers.", "rescued"),
     _counted("lost_workers", "Workers that died without retiring.", "lost"),
     _counted(
-        "deaf_workers",
+        "unresponsive_workers",
         "Live workers that stopped claiming or moving; child processes are replaced.",
-        "deaf",
+        "unresponsive",
     ),
     _counted("events_dropped", "Timeline events that found no room.", "dropped"),
     _gauge("workers{alive}", "Workers; alive=no counts those whose jobs wait for a rescue.", _workers),

@@ -19,7 +19,7 @@ LATE = LEASE + SWEEP + 10.0
 async def test_a_stopped_child_loses_its_jobs(scene: Scene, figure: Figure) -> None:
     """Its supervisor lives and must not beat for it [C5]; the job runs in another child meanwhile."""
     gate = scene.folder / "gate"
-    host = await scene.host(processes=2, WINDLASS_DEAF="0")  # else it would be killed and replaced
+    host = await scene.host(processes=2, WINDLASS_UNRESPONSIVE="0")  # else it would be killed and replaced
     (job,) = await scene.enqueue("saver", gate=str(gate))
     (first,) = await scene.seen(job, "saved")
     os.kill(first.pid, signal.SIGSTOP)

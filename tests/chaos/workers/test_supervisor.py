@@ -107,7 +107,7 @@ def start():
             "writes": "done",
             "hand_backs": "done",
             "processes": 1,
-            "deaf": 0,
+            "unresponsive": 0,
             "stopping": False,
             "coordinator": True,
         },

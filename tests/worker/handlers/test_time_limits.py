@@ -81,7 +81,7 @@ async def test_a_timeout_kills_a_process(wired: Windlass, line: Line, tmp_path: 
 
 
 @contextmanager
-def deaf(
+def ignoring(
     app: Windlass, **options: Unpack[TaskOptions]
 ) -> Iterator[tuple[SyncTask[[], None], threading.Event]]:
     """A task whose thread ignores its cancel until the block ends, and the event of its start."""
@@ -100,7 +100,7 @@ def deaf(
 
 async def test_a_cancelled_thread_still_has_its_time_limit(wired: Windlass, line: Line) -> None:
     """[C6] [O5] One that ignores its cancel does not keep its slot for ever."""
-    with deaf(wired, timeout="200ms") as (ignores, started):
+    with ignoring(wired, timeout="200ms") as (ignores, started):
         job = await ignores.aenqueue()
         async with on_shift(wired, line, slots=1) as shift:
             await until(started.is_set)
@@ -113,7 +113,7 @@ async def test_a_cancelled_thread_still_has_its_time_limit(wired: Windlass, line
 
 async def test_a_cancelled_thread_does_not_hold_up_the_end(wired: Windlass, line: Line) -> None:
     """[K2] [O5] The worker gives up on it when it leaves, at once."""
-    with deaf(wired) as (ignores, started):
+    with ignoring(wired) as (ignores, started):
         job = await ignores.aenqueue()
         async with on_shift(wired, line, slots=1) as shift:
             await until(started.is_set)

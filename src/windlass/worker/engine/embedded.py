@@ -34,11 +34,11 @@ from windlass.running.store_handle import patiently
 from windlass.store.protocol import Store
 from windlass.store.records import WakeUp, WorkerInfo
 from windlass.worker.engine.assignment import Assignment
-from windlass.worker.engine.deaf import EmbeddedWatch, loop_turns, silence_limit
 from windlass.worker.engine.declare import declare
 from windlass.worker.engine.engine import LEAVE_TIME, Engine
 from windlass.worker.engine.label import make_label, worker_info
 from windlass.worker.engine.reconcile import reconcile_for_ever
+from windlass.worker.engine.unresponsive import EmbeddedWatch, loop_turns, silence_limit
 from windlass.worker.engine.waiting import log_polling, wait_for_store
 from windlass.worker.handlers.processes import Processes
 from windlass.worker.handlers.runner import Runner
@@ -151,12 +151,12 @@ class Worker:
         member = self._member
         reachable = member is not None and member.reachable
         writes = "failing" if member is None else "full" if self._status_memory.is_full else member.writes
-        deaf = self._watch is not None and self._watch.deaf
+        unresponsive = self._watch is not None and self._watch.unresponsive
         works = self._works()
-        return reachable and writes == "done" and works and not deaf, {
+        return reachable and writes == "done" and works and not unresponsive, {
             "store": "reached" if reachable else "out of reach",
             "writes": writes,
-            "deaf": deaf,
+            "unresponsive": unresponsive,
             "working": works,
         }
 
@@ -313,7 +313,7 @@ class Worker:
         async with self._app._store_handle().shared() as store:
             member = Member(store, self._app.settings, self._queues)
             self._watch = EmbeddedWatch(self._status_memory, member, silence_limit(self._app.settings))
-            watching = self._watch.run(self._works, self._warn_deaf)
+            watching = self._watch.run(self._works, self._warn_unresponsive)
             chores = [asyncio.create_task(chore) for chore in (member.run(), watching)]
             try:
                 # Whoever waited may have been cancelled, and then tells us to leave.
@@ -329,7 +329,7 @@ class Worker:
         """Return whether it has begun, and was not told to stop."""
         return self._started.is_set() and self._engine is not None and not self._engine.stopping
 
-    def _warn_deaf(self, why: str) -> None:
+    def _warn_unresponsive(self, why: str) -> None:
         """Nobody can replace it: whoever runs this program should know."""
         logger.error(
             "worker %s takes no jobs: %s. Restart this process. Its threads:\n%s",

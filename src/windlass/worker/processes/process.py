@@ -18,7 +18,7 @@ from windlass.core.slots import MAX_SLOTS
 from windlass.running.groups import exited
 from windlass.store.records import WakeUp
 from windlass.worker.engine.assignment import Assignment
-from windlass.worker.engine.deaf import loop_turns
+from windlass.worker.engine.unresponsive import loop_turns
 from windlass.worker.processes import channel as protocol
 from windlass.worker.processes.adoption import Adopted
 from windlass.worker.processes.channel import Channel
@@ -59,8 +59,8 @@ class Process:
         self.overdue: set[int] = set()
         self.ready: Final = asyncio.Event()
         self.leaving: bool = False
-        self.deaf: bool = False
-        """It takes nothing though it could, and nobody has taken its place yet; see `deaf`."""
+        self.unresponsive: bool = False
+        """It takes nothing though it could, and nobody has taken its place yet; see `unresponsive`."""
         self.still: bool = False
         """It is stopped by a signal, or has not moved for some seconds; see `standstill`."""
         self.given_up: bool = False
@@ -175,7 +175,7 @@ class Process:
     async def replace(self, why: str, *, alive: bool) -> None:
         """Have another take its place, after it was made to print its stacks. One that is `alive` may finish
         what it runs."""
-        self.deaf, self.reason = True, why
+        self.unresponsive, self.reason = True, why
         await self._print_stacks()
         if alive:
             self.drain(stacks=True)
@@ -186,7 +186,7 @@ class Process:
 
     def give_up(self, why: str) -> None:
         """Kill one that does not move, and have another take its place without waiting for its end."""
-        self.given_up = self.deaf = self.leaving = True
+        self.given_up = self.unresponsive = self.leaving = True
         self.reason = why
         self._recycle()
         self.kill()

@@ -75,16 +75,16 @@ class Supervisor:
         up = [child for child in self._children if child.ready.is_set() and not child.still]
         reachable, stopping = self.member.reachable, self._shutdown.draining.is_set()
         settled = not self._unsettled
-        deaf = sum(child.deaf for child in self._children)
+        unresponsive = sum(child.unresponsive for child in self._children)
         writes = "full" if any(child.status_memory.is_full for child in up) else self.member.writes
-        well = reachable and writes == "done" and settled and not deaf
+        well = reachable and writes == "done" and settled and not unresponsive
         ready = well and not stopping and not all(child.leaving for child in up)
         return ready, {
             "store": "reached" if reachable else "out of reach",
             "writes": writes,
             "hand_backs": "done" if settled else "failing",
             "processes": len(up),
-            "deaf": deaf,
+            "unresponsive": unresponsive,
             "stopping": stopping,
             "coordinator": self.member.coordinator.term is not None,
         }
@@ -264,7 +264,7 @@ class Supervisor:
             self._been_ready = True
             logger.info("worker %s is up, process %d", label, child.pid)
             for each in self._children:
-                each.deaf &= not each.leaving  # its place is taken
+                each.unresponsive &= not each.leaving  # its place is taken
 
         async def listen() -> None:
             try:
