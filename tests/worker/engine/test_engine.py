@@ -192,7 +192,7 @@ async def test_k2_leaving_waits_for_running_jobs(wired: Windlass, scene: Scene) 
         worker.stop()
         engine = worker._engine
         assert engine is not None
-        await until(lambda: engine._shift is None or engine._shift.claimer.closed)
+        await until(lambda: engine._session is None or engine._session.claimer.closed)
         later = await scene.waits.aenqueue()
         asyncio.get_running_loop().call_later(0.05, scene.proceed.set)
     assert await job.astatus() == State.SUCCEEDED

@@ -192,9 +192,9 @@ async def test_a_local_deadline_tied_to_the_lease(wired: Windlass, line: Line) -
         engine = worker._engine
         assert engine is not None
         await until(lambda: engine.busy == 2)
-        shift = engine._shift
-        assert shift is not None
-        limits = {run.job.id: run.limit for run in shift.running}
+        session = engine._session
+        assert session is not None
+        limits = {run.job.id: run.limit for run in session.running}
         assert limits == {jobs[0].id: 1000.0, jobs[1].id: 500.0}
         beats = line.calls["beat"]
         await until(lambda: line.calls["beat"] >= beats + 5)  # that is more than a lease

@@ -58,7 +58,7 @@ class Claimer:
     """Claims for one worker. `crowd` is how many workers serve the queue that the fewest serve. `alone` says
     that there are no others to pass a suspect on to. `memory` notes when the store last answered."""
 
-    def __init__(  # noqa: PLR0913 - it is where the parts of a shift meet
+    def __init__(  # noqa: PLR0913 - it is where the parts of a worker session meet
         self,
         store: Store,
         worker: int,

@@ -1,7 +1,7 @@
 """The slots of one worker: a claimed job starts, runs, is perhaps told to stop, and its outcome is logged.
 
-What is claimed, and when all of it ends, is decided elsewhere (`claimer`, `shift`). Every job passes through
-here, so a short one must cost little: no timer, no task and no call that it could do without.
+What is claimed, and when all of it ends, is decided elsewhere (`claimer`, `worker_session`). Every job passes
+through here, so a short one must cost little: no timer, no task and no call that it could do without.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
     claimer ──▶ buffers (a little ahead) ──▶ slots (running) ──▶ outcome log ──▶ store
 
 A job in a buffer is claimed and not started; it is handed back uncharged when the worker stops, when its
-queue closes, or when the slots stay full. A shift never decides to end: it raises WorkerLost when the store
-says that its identity is dead, and otherwise works until it is told to stop. It is made of parts, and passes
-on to them what comes from outside; each says in its own file what it does.
+queue closes, or when the slots stay full. A worker session never decides to end: it raises WorkerLost when
+the store says that its identity is dead, and otherwise works until it is told to stop. It is made of parts,
+and passes on to them what comes from outside; each says in its own file what it does.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ UNWIND: Final = 10.0
 """Seconds that handlers have to unwind once they were told to stop."""
 
 
-class Shift:
+class WorkerSession:
     """One worker at work. `total` bounds what runs over all queues; `memory` notes every start, and
     `ended` is called with every outcome."""
 
