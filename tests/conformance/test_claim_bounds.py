@@ -77,8 +77,8 @@ async def test_k10_a_share_counts_what_can_be_claimed(rig: Rig) -> None:
     first worker would take all of these."""
     worker = await rig.worker()
 
-    async def share(crowd: int) -> int:
-        claims = await rig.store.claim(worker, {"default": 16}, 16, {}, {"default": crowd})
+    async def share(peers: int) -> int:
+        claims = await rig.store.claim(worker, {"default": 16}, 16, {}, {"default": peers})
         return sum(len(claim.jobs) for claim in claims)
 
     await rig.add(*["t"] * 9)

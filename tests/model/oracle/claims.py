@@ -55,14 +55,14 @@ class Claims(Base):
         queues: Sequence[str] | Mapping[str, int],
         limit: int,
         needs: Needs = NOTHING,
-        crowds: Mapping[str, int] = NOTHING,
+        peers: Mapping[str, int] = NOTHING,
         abilities: Set[str] = NONE,
     ) -> list[Claim]:
         now = self._clock()
         room = dict(queues) if isinstance(queues, Mapping) else dict.fromkeys(queues, limit)
-        for queue, crowd in crowds.items():
+        for queue, workers in peers.items():
             if room.get(queue, 0) > 1:
-                room[queue] = min(room[queue], fair_share(self._tables.waiting_in(queue, abilities), crowd))
+                room[queue] = min(room[queue], fair_share(self._tables.waiting_in(queue, abilities), workers))
         claims = self._claim(worker, dict(room), limit, needs, abilities, now)
         left = limit - sum(len(claim.jobs) for claim in claims)
         if claims and claims[-1].jobs[0].deaths:

@@ -250,7 +250,7 @@ async def test_of_many_shared_queues_those_with_jobs_are_shared(
     monkeypatch.setattr(store._db, "query", query)
     await store.enqueue(new("q3", 10))
     assert await store.wait(NAMES, 5)
-    claims = await store.claim(worker, dict.fromkeys(NAMES, 64), 1000, crowds=dict.fromkeys(NAMES, 2))
+    claims = await store.claim(worker, dict.fromkeys(NAMES, 64), 1000, peers=dict.fromkeys(NAMES, 2))
     assert [(claim.queue, len(claim.jobs)) for claim in claims] == [("q3", 5)]
     assert asked == [("waiting_in", ["q3"], [])]
 

@@ -165,7 +165,7 @@ async def test_jobs_that_are_started_too_slowly_go_back(
         assert not any(session.capacity.buffers.values())
 
 
-async def test_in_a_crowd_one_that_is_woken_in_vain_gives_way(
+async def test_among_peers_one_that_is_woken_in_vain_gives_way(
     wired: Windlass, line: Line, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Until there is something to do here; alone, or after a quiet time, it never waits."""
@@ -175,8 +175,8 @@ async def test_in_a_crowd_one_that_is_woken_in_vain_gives_way(
         for _ in range(9):
             await session.claimer._give_way()  # alone: at once
         assert session.claimer._in_vain == 8
-        crowd = dict.fromkeys(session.assignment.slots, 64)
-        session.steer(Assignment(session.assignment.slots, session.assignment.queues, crowd))
+        peers = dict.fromkeys(session.assignment.slots, 64)
+        session.steer(Assignment(session.assignment.slots, session.assignment.queues, peers))
         session.changed.clear()
         waiting = asyncio.create_task(session.claimer._give_way())
         assert not (await asyncio.wait({waiting}, timeout=0.01))[0]

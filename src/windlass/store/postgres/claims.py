@@ -109,7 +109,7 @@ class Claims:
         queues: Sequence[str] | Mapping[str, int],
         limit: int,
         needs: Needs = NOTHING,
-        crowds: Mapping[str, int] = NOTHING,
+        peers: Mapping[str, int] = NOTHING,
         abilities: Set[str] = core.NONE,
     ) -> list[Claim]:
         """See Store.claim. One round trip where the queues have one or two lanes; see FEW."""
@@ -129,14 +129,14 @@ class Claims:
         few = not fresh and len(room) <= MANY and self._known.count(room, abilities) <= FEW
         if not fresh and len(room) > MANY and self._known.count(woken, abilities) <= FEW:
             self._known.wake(woken)
-        if crowds:
-            await self._share(room, crowds, abilities)
+        if peers:
+            await self._share(room, peers, abilities)
         claims = await self._sweep(worker, room, limit, abilities, room if few else ())
         # Woken for nothing that is known here or that others took: there may be a lane that is new.
         if not claims and not fresh and not self._outrun and (woken or not few):
             await self._refresh(self._to_ask(room))
-            if crowds and len(room) > MANY:
-                await self._share(room, crowds, abilities)
+            if peers and len(room) > MANY:
+                await self._share(room, peers, abilities)
             claims = await self._sweep(worker, room, limit, abilities)
         if claims:
             self._pending_pause = FIRST_PENDING_POLL
@@ -166,16 +166,16 @@ class Claims:
         lanes = self._known.of(room, abilities)
         return all(lane.idle and not lane.waiting and not lane.ring for lane in lanes)
 
-    async def _share(self, room: dict[str, int], crowds: Mapping[str, int], abilities: Set[str]) -> None:
+    async def _share(self, room: dict[str, int], peers: Mapping[str, int], abilities: Set[str]) -> None:
         """Leave to the other workers of these queues their shares of what waits there [K10]. Of many queues
         those are asked about that may have something."""
-        among = crowds if len(room) <= MANY else {each.head.queue for each in self._known.live_in(crowds)}
+        among = peers if len(room) <= MANY else {each.head.queue for each in self._known.live_in(peers)}
         queues = [queue for queue in among if room.get(queue, 0) > 1]
         if not queues:
             return
         waiting = {r["queue"]: r["n"] for r in await self._db.query("waiting_in", queues, list(abilities))}
         for queue in queues:
-            room[queue] = min(room[queue], fair_share(waiting.get(queue, 0), crowds[queue]))
+            room[queue] = min(room[queue], fair_share(waiting.get(queue, 0), peers[queue]))
 
     async def _more_parts(
         self,

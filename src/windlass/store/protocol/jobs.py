@@ -80,13 +80,14 @@ class Claims(Protocol):
         queues: Sequence[str] | Mapping[str, int],
         limit: int,
         needs: records.Needs = NOTHING,
-        crowds: Mapping[str, int] = NOTHING,
+        peers: Mapping[str, int] = NOTHING,
         abilities: Set[str] = NONE,
     ) -> list[records.Claim]:
         """Lease up to `limit` ready jobs of these queues, each to this worker alone [C1]; with a mapping, at
-        most so many of each queue (0: none). Of a queue in `crowds` it takes no more than its share of what
-        waits there, parts that are not offered yet included, beside so many workers [K10]. Jobs that need
-        more than these `abilities`, which are those it has registered with, are not looked at [K14].
+        most that many of each queue (0: none). `peers` says how many workers serve a queue, this one
+        included: of such a queue it takes no more than its share of what waits there, parts that are not
+        offered yet included [K10]. Jobs that need more than these `abilities`, which are those it has
+        registered with, are not looked at [K14].
 
         Lanes are served by priority with ageing [C2]; within a lane the order is the enqueue order among
         visible jobs. Paused, cooling and unknown queues give nothing. A job that has seen a worker die is

@@ -97,8 +97,9 @@ class Capacity:
         fills its slots by itself."""
         return self.appetites[queue].behind(firsts) if self._batches.get(queue, 1) == 1 else 0
 
-    def crowds(self, wants: Mapping[str, int]) -> dict[str, int]:
-        """Return the queues whose jobs take long and that others serve, too, with how many do [K10]."""
+    def peers(self, wants: Mapping[str, int]) -> dict[str, int]:
+        """Return how many workers serve each of these queues whose jobs take long and that others serve
+        [K10]."""
         return {queue: self.serving[queue] for queue in wants if self._shares(queue)}
 
     def ramp(self, queue: str) -> float:

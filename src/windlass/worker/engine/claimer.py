@@ -55,7 +55,7 @@ PAUSES: Final = Backoff(0.02, 5.0, jitter=0.5)
 
 
 class Claimer:
-    """Claims for one worker. `crowd` is how many workers serve the queue that the fewest serve. `alone` says
+    """Claims for one worker. `peers` is how many workers serve the queue that the fewest serve. `alone` says
     that there are no others to pass a suspect on to. `memory` notes when the store last answered."""
 
     def __init__(  # noqa: PLR0913 - it is where the parts of a worker session meet
@@ -79,7 +79,7 @@ class Claimer:
         self.heard: Final = asyncio.Event()
         """No claim is under way."""
         self.heard.set()
-        self.crowd = 1
+        self.peers = 1
         self._store = store
         self._worker = worker
         self._slots = slots
@@ -116,10 +116,10 @@ class Claimer:
             return 0
         try:
             limit = 1 if self._quarantine.closed else self._capacity.limit(wants)
-            crowds = self._capacity.crowds(wants)
+            peers = self._capacity.peers(wants)
             self.heard.clear()
             claims = await self._store.claim(
-                self._worker, wants, limit, self._feedback.needs, crowds, self._abilities
+                self._worker, wants, limit, self._feedback.needs, peers, self._abilities
             )
         except BaseException:
             self._unanswered.lost()
@@ -268,12 +268,11 @@ class Claimer:
             self._slots.asked = frozenset()
 
     async def _give_way(self) -> None:
-        """A wake-up reaches all workers of a queue, and few of them find something. One that found nothing
-        again and again lets others come first: the more there are, and the more often that was so, the
-        longer."""
+        """Wait after wake-ups that found nothing, longer with each (up to × peers), so that other workers
+        claim first: a wake-up reaches all workers of a queue, and few of them find something."""
         now = time.monotonic()
         quiet, self._woken_at = now - self._woken_at > FORGET, now
         self._in_vain = 0 if quiet else self._in_vain + 1
-        late = min(self._in_vain, self.crowd) - 1
+        late = min(self._in_vain, self.peers) - 1
         if late > 0:
             await self._changed.unless_set(asyncio.sleep(GIVE_WAY * late * random.random()))

@@ -173,7 +173,7 @@ class OutcomeLog:
 
     async def _gather(self) -> None:
         """Wait for more outcomes, for as long as the last flush took at most, where that was slow and they
-        come by the dozen. A crowd of workers on few cores would send many small flushes otherwise, and each
+        come by the dozen. Many workers on few cores would send many small flushes otherwise, and each
         costs the server half a millisecond and more: 16 on two cores run 1.4 times as many jobs so."""
         if not self._gathers or time.monotonic() - self._ended_at > RECENT:
             return

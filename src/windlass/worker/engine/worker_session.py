@@ -148,7 +148,7 @@ class WorkerSession:
         self.assignment = assignment
         self.capacity.slots = assignment.slots
         self.capacity.serving = assignment.serving
-        self.claimer.crowd = assignment.crowd
+        self.claimer.peers = assignment.peers
         self.slots.steer(assignment)
         self.feedback.steer(assignment.queues)
 
