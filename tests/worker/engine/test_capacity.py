@@ -89,7 +89,7 @@ def test_k10_short_jobs_and_lone_workers_are_not_held_up(clock: Clock) -> None:
     """[K10] Nor is a drain, which nobody else takes part in."""
     short, alone, drain = made(serving=3), made(serving=1), made(serving=3, total=16)
     for _ in range(100):
-        short.appetites["q"].note(0.001)
+        short.prefetch["q"].note(0.001)
     for each in (short, alone, drain):
         take(each, 4)
         assert each.wants()["q"] >= 12

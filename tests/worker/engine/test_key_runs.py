@@ -55,7 +55,7 @@ async def links(wired: Windlass) -> Links:
 
 def short(session: WorkerSession) -> None:
     """As if the queue's jobs were known to be short."""
-    session.capacity.appetites["default"].seconds = 0.0005
+    session.capacity.prefetch["default"].seconds = 0.0005
 
 
 async def record(line: Line, id: int) -> JobRecord:
@@ -95,7 +95,7 @@ async def test_jobs_that_take_long_come_one_by_one(wired: Windlass, line: Line, 
     await links.enqueue(3, ordering_key="k")
     links.waits = {1}
     async with on_session(wired, line) as session:
-        session.capacity.appetites["default"].seconds = 10.0
+        session.capacity.prefetch["default"].seconds = 10.0
         await until(lambda: links.ran == [0, 1])
         assert await states(line, links.ids) == [State.SUCCEEDED, State.RUNNING, State.READY]
         links.proceed.set()
@@ -140,7 +140,7 @@ async def test_what_waits_behind_a_long_one_goes_back(
         assert list(session.capacity.runs)
         await until(lambda: not session.capacity.runs and session.log.settled)
         assert (await states(line, links.ids))[1:4] == [State.RUNNING, State.READY, State.READY]
-        assert session.capacity.appetites["default"].long
+        assert session.capacity.prefetch["default"].long
         links.proceed.set()
         await until(lambda: len(links.ran) == 20)
     assert links.ran == list(range(20))

@@ -173,7 +173,7 @@ class Slots:
 
     def _stuck(self, job: ClaimedJob) -> None:
         """A job takes so long that what waits behind it goes back: others may have slots for it."""
-        self._capacity.appetites[job.queue].stuck()
+        self._capacity.prefetch[job.queue].stuck()
         self._hand_back_behind(job)
 
     def _log_of_run(self, job: ClaimedJob) -> Callable[[Outcome], None]:
@@ -386,7 +386,7 @@ class Slots:
                 spent /= len(run.batch)
             if job.options.part is not None and spent < LONG:
                 spent = LONG  # parts are spread over workers [K10]
-            self._capacity.appetites[queue].note(spent)
+            self._capacity.prefetch[queue].note(spent)
         if outcome is not None and run.context._ended:
             self._port.ended(outcome)  # written by the handler's own transaction
             if self._ended is not None:
