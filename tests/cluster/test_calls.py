@@ -52,7 +52,7 @@ async def host(address: str, operator: Store) -> AsyncIterator[tuple[Line, Membe
     await operator.set_queue("mail", {"max_workers": 4})
     async with membership(line, {"mail": None}, lease=900.0) as joined:
         (local,) = await seated(line, joined, 7)
-        await until(lambda: joined._hears, SOON)
+        await until(lambda: joined._receives, SOON)
         await until(lambda: local.slots == {"mail": 4}, SOON)
         yield line, joined, local
     await line.close()

@@ -146,7 +146,7 @@ async def test_m6_a_store_that_is_away_is_out_of_reach_long_before_the_lease_is_
     line: Line, hangs: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """[M6] It fails twice in a row, or says nothing at all."""
-    monkeypatch.setattr(module, "UNHEARD", 0.5)
+    monkeypatch.setattr(module, "UNANSWERED", 0.5)
 
     async def away(*_: object) -> None:
         if hangs:

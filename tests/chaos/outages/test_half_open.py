@@ -127,7 +127,7 @@ async def test_a_listener_notices_that_nothing_can_reach_it(
         async def anew() -> bool:
             await store.wait(["default"], 0.1)
             now = store._listener._connection
-            return now is not None and now is not before and store._listener.hears
+            return now is not None and now is not before and store._listener.receives
 
         await until(anew, 2 * (DEADLINE + SLACK))
 

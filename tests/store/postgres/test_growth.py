@@ -213,10 +213,10 @@ async def test_a_lane_that_others_emptied_is_watched_until_its_mark_is_set(
         assert await store.wait(NAMES, 5)
     assert await store.claim(worker, NAMES, 10) == []
     assert asked.called == []
-    heard = store._listener.heard_of("q2")
+    heard = store._listener.wakeups_of("q2")
     await other.enqueue(new("q2"))
     assert await drained(store, worker) == ["q2"]
-    assert store._listener.heard_of("q2") == heard
+    assert store._listener.wakeups_of("q2") == heard
 
 
 async def test_a_queue_that_cools_down_comes_back_by_itself(

@@ -92,7 +92,7 @@ class Claims:
         self._head_cache = head_cache
         self._known = KnownLanes(settings.ageing_step)
         self._wakeups = self._known.wakeups
-        listener.subscribe(self._wakeups.hear)
+        listener.subscribe(self._wakeups.note)
         self._asked_at = self._moved_at = -math.inf
         self._pending_pause = FIRST_PENDING_POLL
         self._settled: tuple[frozenset[str], Set[str]] = (frozenset(), core.NONE)
@@ -142,7 +142,7 @@ class Claims:
             self._pending_pause = FIRST_PENDING_POLL
             if parts := parts_of(claims):
                 claims += await self._more_parts(worker, claims, parts, room, limit, abilities)
-            elif self._listener.hears and (few or fresh) and self._is_drained(claims, room, limit, abilities):
+            elif self._listener.receives and (few or fresh) and self._is_idle(claims, room, limit, abilities):
                 self._settled = (frozenset(room), abilities)
         return claims
 
@@ -155,7 +155,7 @@ class Claims:
             return False
         return settled.issuperset(queues) and not self._wakeups.any_unseen(queues)
 
-    def _is_drained(
+    def _is_idle(
         self, claims: Sequence[Claim], room: Mapping[str, int], limit: int, abilities: Set[str]
     ) -> bool:
         """Return whether a sweep has asked all lanes of these queues and left each of them marked as idle.
@@ -244,13 +244,13 @@ class Claims:
         patience = max(patience, PENDING_POLL)
         if self._full(wanted):
             patience = min(patience, FULL_POLL)
-        heard = await self._listener.wait(
-            wanted, min(timeout, patience), heard=lambda: self._wakeups.any_unseen(wanted)
+        woken = await self._listener.wait(
+            wanted, min(timeout, patience), woken=lambda: self._wakeups.any_unseen(wanted)
         )
-        if heard:
-            # The caller looks now: what was heard up to here is not told twice.
+        if woken:
+            # The caller looks now: wake-ups up to here are not reported twice.
             self._wakeups.looked(wanted)
-        return heard or patience < timeout
+        return woken or patience < timeout
 
     async def polling(self, queues: Sequence[str]) -> Polling:
         """See Store.polling. A poll asks for the heads of lanes, or where there are few and that was done
@@ -277,7 +277,7 @@ class Claims:
     def made_room(self, queues: Collection[str]) -> None:
         """Jobs of these queues have ended: who waits here for a queue at its limit may look again [F3]."""
         for queue in self._full(queues):
-            self._listener.hear(queue)
+            self._listener.notify(queue)
 
     def _full(self, queues: Collection[str]) -> set[str]:
         """Return the queues that had as many running as they may when they were last asked [F3]."""
@@ -291,7 +291,7 @@ class Claims:
                 return False
             await self._refresh(room)
             return True
-        every = MOVED_EVERY if self._listener.hears else 0.0
+        every = MOVED_EVERY if self._listener.receives else 0.0
         asked: set[str] = set()
         if self._moved_at <= now - max(every, self._head_cache):
             rows = await self._db.rows("moved_lanes", *self._known.quiet())

@@ -115,15 +115,15 @@ class Claims(Protocol):
         seconds. True: look now. A wake-up
         may be spurious and may be missed, so callers poll as well."""
 
-    async def relay(self, queues: Sequence[str], tell: Callable[[records.WakeUp], None]) -> None:
-        """Listen for others until cancelled: `tell` is called with every wake-up for these queues and for
-        hosts (see STEERED), and with how the listener stands whenever that changes. Who is told hands what is
-        not for hosts to `told` of a store of theirs. Where to listen costs the store nothing, each process
-        does so itself, and only wake-ups for hosts are told."""
+    async def forward_wakeups(self, queues: Sequence[str], forward: Callable[[records.WakeUp], None]) -> None:
+        """Listen for other processes until cancelled. Call `forward` with every wake-up for these queues
+        and for hosts (see STEERED), and with how the listener stands whenever that changes. The caller
+        forwards wake-ups of queues to `on_wakeup` of the stores of other processes. Where listening costs the
+        store nothing, each process listens for itself, and only wake-ups for hosts are forwarded."""
 
-    def told(self, wake_up: records.WakeUp | None) -> None:
-        """Another store of this host has heard this. From the first such call on this one does not listen
-        itself; None: nobody tells it anything any more."""
+    def on_wakeup(self, wake_up: records.WakeUp | None) -> None:
+        """Take a wake-up that another store of this host received. From the first such call on this store
+        does not listen itself; None: no more wake-ups are forwarded to it."""
 
     async def polling(self, queues: Sequence[str]) -> records.Polling:
         """How often an idle process that serves these queues looks for work, and what that costs: a few

@@ -121,14 +121,14 @@ a job that this one holds should be cancelled."""
 
 
 class WakeUp(msgspec.Struct, frozen=True):
-    """A wake-up, as the listening process of a host passes it on to the others."""
+    """A wake-up, as the listening process of a host forwards it to the others."""
 
     topics: tuple[str, ...] = ()
     """Queues that may have work, what is for hosts, and whatever else a store's waits listen for."""
-    hears: bool = True
+    receives: bool = True
     """True if wake-ups arrive at all, so that polls only stand behind them."""
     missed: bool = False
-    """True if there may have been some that nobody heard: look now."""
+    """True if some may have been missed: look now."""
 
 
 class Polling(msgspec.Struct, frozen=True):

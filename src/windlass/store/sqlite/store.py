@@ -179,20 +179,20 @@ class SQLiteStore:
         look = lambda connection: claims.has_work(connection, queues, self._clock(), abilities)  # noqa: E731
         return await self.database.wait(look, min(timeout, soon), by_time=True) is True
 
-    async def relay(self, queues: Sequence[str], tell: Callable[[records.WakeUp], None]) -> None:
-        """See Store.relay: each process has a socket of its own, and looks at the file."""
-        hears = self.database.hears_others
+    async def forward_wakeups(self, queues: Sequence[str], forward: Callable[[records.WakeUp], None]) -> None:
+        """See Store.forward_wakeups: each process has a socket of its own, and looks at the file."""
+        receives = self.database.receives_others
         await self.database.watch(
-            cluster.steering, lambda steering: tell(records.WakeUp(tuple(steering[1]), hears=hears))
+            cluster.steering, lambda steering: forward(records.WakeUp(tuple(steering[1]), receives=receives))
         )
 
-    def told(self, wake_up: records.WakeUp | None) -> None:
-        """See Store.told."""
+    def on_wakeup(self, wake_up: records.WakeUp | None) -> None:
+        """See Store.on_wakeup."""
 
     async def polling(self, queues: Sequence[str]) -> records.Polling:
         took = [await self._timed_look(queues) for _ in range(claims.LOOKS)]
         every = self.database.longest
-        return records.Polling(every, self.database.hears_others, 1 / every, statistics.median(took))
+        return records.Polling(every, self.database.receives_others, 1 / every, statistics.median(took))
 
     async def _timed_look(self, queues: Sequence[str]) -> float:
         before = time.monotonic()

@@ -76,9 +76,9 @@ class Claimer:
     ) -> None:
         self.closed = False
         """True if nothing more is claimed, and what comes in goes back."""
-        self.heard: Final = asyncio.Event()
+        self.answered: Final = asyncio.Event()
         """No claim is under way."""
-        self.heard.set()
+        self.answered.set()
         self.peers = 1
         self._store = store
         self._worker = worker
@@ -117,7 +117,7 @@ class Claimer:
         try:
             limit = 1 if self._quarantine.closed else self._capacity.limit(wants)
             peers = self._capacity.peers(wants)
-            self.heard.clear()
+            self.answered.clear()
             claims = await self._store.claim(
                 self._worker, wants, limit, self._feedback.needs, peers, self._abilities
             )
@@ -125,7 +125,7 @@ class Claimer:
             self._unanswered.lost()
             raise
         finally:
-            self.heard.set()
+            self.answered.set()
         self._record.claimed(claims, wants)
         found = self.take(claims)
         if found:

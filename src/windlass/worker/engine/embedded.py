@@ -110,7 +110,7 @@ class Worker:
                 record=recorder_for(app.settings),
             )
             self._store = store
-            store.told(WakeUp(hears=False))  # the member listens
+            store.on_wakeup(WakeUp(receives=False))  # the member listens
             self._heed()
             ready: concurrent.futures.Future[Member] = concurrent.futures.Future()
             membership = asyncio.run_coroutine_threadsafe(self._run_member(ready, leaving), chores)
@@ -128,7 +128,7 @@ class Worker:
                         task.cancel()
             finally:
                 self._store = None
-                store.told(None)
+                store.on_wakeup(None)
                 store_handle.listeners.discard(self.cancel)
                 store_handle.worker_loops.remove(self._loop)
                 chores.call_soon_threadsafe(leaving.set)
@@ -361,12 +361,12 @@ class Worker:
         self._on_engine(lambda engine: engine.steer(assignment))
 
     def wake(self, wake_up: WakeUp) -> None:
-        """This was heard for it."""
-        self._call(lambda: self._tell(wake_up))
+        """Take a wake-up that the member received."""
+        self._call(lambda: self._on_wakeup(wake_up))
 
-    def _tell(self, wake_up: WakeUp) -> None:
+    def _on_wakeup(self, wake_up: WakeUp) -> None:
         if self._store is not None:
-            self._store.told(wake_up)
+            self._store.on_wakeup(wake_up)
 
     def cancel(self, jobs: frozenset[int]) -> None:
         """These jobs should be cancelled."""

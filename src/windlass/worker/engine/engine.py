@@ -243,7 +243,7 @@ class Engine:
         try:
             await first(claiming, writing, self._lost.wait(), self._stopping.wait())
             session.claimer.closed = True
-            await self._hear(session, claiming)
+            await self._await_claim(session, claiming)
             claiming.cancel()
             await asyncio.wait({claiming})
             if self._lost.is_set() or _lost(claiming) or _lost(writing):
@@ -263,11 +263,11 @@ class Engine:
             self._host.ended(worker)
         return not broken
 
-    async def _hear(self, session: WorkerSession, claiming: asyncio.Task[None]) -> None:
+    async def _await_claim(self, session: WorkerSession, claiming: asyncio.Task[None]) -> None:
         """Wait a moment for the answer to a claim that is under way: see `answered`."""
-        if not claiming.done() and not session.claimer.heard.is_set():
+        if not claiming.done() and not session.claimer.answered.is_set():
             late, hurry = asyncio.sleep(ANSWER_TIME), self._stopping_now.wait()
-            await first(claiming, session.claimer.heard.wait(), late, hurry, self._lost.wait())
+            await first(claiming, session.claimer.answered.wait(), late, hurry, self._lost.wait())
 
     async def _send_feedback(self, session: WorkerSession) -> None:
         while True:

@@ -102,7 +102,7 @@ class Child:
         """From the open store to the exit code."""
         _leave_with_parent(self._parent, asyncio.get_running_loop(), app.settings.grace)
         async with app._store_handle().here(wait_for_store) as store:
-            store.told(WakeUp(hears=False))  # the supervisor listens
+            store.on_wakeup(WakeUp(receives=False))  # the supervisor listens
             try:
                 await app.hooks.start()
             except Exception as error:
@@ -184,7 +184,7 @@ class Child:
                 case protocol.Steer():
                     engine.steer(message.assignment)
                 case protocol.Wake():
-                    store.told(message.wake_up)
+                    store.on_wakeup(message.wake_up)
                 case protocol.Cancel():
                     engine.cancel(frozenset(message.jobs))
                 case protocol.Lose():
@@ -228,10 +228,10 @@ def _leave_with_parent(parent: int, loop: asyncio.AbstractEventLoop, grace: floa
     def watch() -> None:
         while os.getppid() == parent:
             time.sleep(CHECK_EVERY)
-        heard = threading.Event()
+        answered = threading.Event()
         with contextlib.suppress(RuntimeError):  # the loop has ended
-            loop.call_soon_threadsafe(heard.set)
-            if not heard.wait(grace):
+            loop.call_soon_threadsafe(answered.set)
+            if not answered.wait(grace):
                 _end("the supervisor is gone and the loop is blocked; exiting. The stacks:")
         time.sleep(grace + ORPHAN_TIME)
         _end("the supervisor is gone and a handler does not end; exiting. The stacks:")

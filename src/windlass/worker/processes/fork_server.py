@@ -76,7 +76,7 @@ class ForkServer:
             async with asyncio.timeout(FORK_TIME):
                 with adopting():
                     socket.send_fds(line, [FORK], [end.fileno(), status_memory])
-                    answer = await _hear(line, Forked)
+                    answer = await _receive(line, Forked)
         if answer is not None and not answer.pid:
             raise OSError(answer.error)
         child = None if answer is None else Adopted(answer.pid)
@@ -155,7 +155,7 @@ class ForkServer:
             self._process = process
             loaded: Loaded | None = None
             try:
-                loaded = await _hear(ours, Loaded)
+                loaded = await _receive(ours, Loaded)
                 if loaded is not None and loaded.refusal:
                     logger.warning("processes are started anew, not forked: the import %s", loaded.refusal)
                 elif loaded is not None:
@@ -180,7 +180,7 @@ class ForkServer:
             return process.wait()
 
 
-async def _hear(line: socket.socket, kind: type[T]) -> T | None:
+async def _receive(line: socket.socket, kind: type[T]) -> T | None:
     """The next message; None: nobody is there any more."""
     loop, there = asyncio.get_running_loop(), asyncio.Event()
     loop.add_reader(line, there.set)

@@ -106,7 +106,7 @@ class Process:
         self._channel.send(protocol.Steer(assignment))
 
     def wake(self, wake_up: WakeUp) -> None:
-        """Pass on what was heard."""
+        """Forward a wake-up."""
         self._channel.send(protocol.Wake(wake_up))
 
     def cancel(self, jobs: frozenset[int]) -> None:
