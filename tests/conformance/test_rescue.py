@@ -9,13 +9,13 @@ from windlass.errors import WorkerLost
 from windlass.store.records import Checkpoint, Outcome, Rescued
 
 
-async def test_a_worker_whose_beat_moved_is_not_rescued(rig: Rig) -> None:
-    """[C8] Somebody watched it for a lease, and it beat since: nothing happens."""
+async def test_a_worker_whose_heartbeat_moved_is_not_rescued(rig: Rig) -> None:
+    """[C8] Somebody watched it for a lease, and it has sent a heartbeat since: nothing happens."""
     worker = await rig.worker()
     await rig.add("t")
     jobs = await rig.claim(worker)
-    seen = await rig.beat_of(worker)
-    await rig.store.beat(worker)
+    seen = await rig.heartbeat_of(worker)
+    await rig.store.heartbeat(worker)
     assert await rig.store.rescue(worker, seen, POLICY) is None
     assert (await rig.finish(worker, jobs)).applied == 1
 
@@ -45,12 +45,12 @@ async def test_a_dead_worker_is_gone(rig: Rig) -> None:
     worker = await rig.worker()
     await rig.add("t")
     (job,) = await rig.claim(worker)
-    beat = await rig.beat_of(worker)
+    heartbeat = await rig.heartbeat_of(worker)
     await rig.die(worker)
     assert [record for record in await rig.store.workers() if record.alive] == []
     with pytest.raises(WorkerLost):
         await rig.finish(worker, job)
-    assert await rig.store.rescue(worker, beat, POLICY) in (None, Rescued())
+    assert await rig.store.rescue(worker, heartbeat, POLICY) in (None, Rescued())
     assert (await rig.look(job.id)).deaths == 1
     assert await rig.store.unfinished(worker) == []
 

@@ -149,10 +149,10 @@ async def test_m1_the_most_silent_worker_and_those_that_died(any_app: Windlass) 
         reading = await read(rig.store, Slow())
     first, second = reading.state.workers
     workers = [
-        replace(first, beat_at=reading.now - 20, alive=False),
-        replace(second, beat_at=reading.now - 4),
-        replace(second, id=3, beat_at=reading.now - 1),
+        replace(first, heartbeat_at=reading.now - 20, alive=False),
+        replace(second, heartbeat_at=reading.now - 4),
+        replace(second, id=3, heartbeat_at=reading.now - 1),
     ]
     series = told(reading, state=replace(reading.state, workers=workers))
-    assert one(series, "windlass_worker_beat_age_seconds") == pytest.approx(4)
+    assert one(series, "windlass_worker_heartbeat_age_seconds") == pytest.approx(4)
     assert [one(series, "windlass_workers", alive=alive) for alive in ("yes", "no")] == [2, 1]

@@ -166,8 +166,8 @@ class StoreMachine(Keyed):
         self.both("emit", worker, label, 1 + number % 2, number % 3 == 0)
 
     @action(1)
-    def beat(self, data: Draw) -> None:
-        self.both("beat", self.worker(data, [*self.alive, *self.gone]))
+    def heartbeat(self, data: Draw) -> None:
+        self.both("heartbeat", self.worker(data, [*self.alive, *self.gone]))
         self.both("workers")
 
     @action(1, lambda machine: len(machine.alive) > 1)

@@ -75,7 +75,7 @@ class LocalIdentity:
 
     def __init__(self, local: LocalWorker) -> None:
         self.local = local
-        self.beaten_at: float = time.monotonic()
+        self.heartbeat_at: float = time.monotonic()
         self.assignment: Assignment = Assignment()
         self.lost = False
 
@@ -158,7 +158,7 @@ class Member:
         try:
             async with asyncio.TaskGroup() as group:
                 for chore in (
-                    self._beat_for_ever,
+                    self._send_heartbeats,
                     self._ask_for_ever,
                     self._fence_for_ever,
                     self._steer_for_ever,
@@ -196,11 +196,11 @@ class Member:
 
     # -- heartbeats ------------------------------------------------------------------------------------------
 
-    async def _beat_for_ever(self) -> None:
+    async def _send_heartbeats(self) -> None:
         while True:
             began = time.monotonic()
             await asyncio.gather(
-                *(self._beat(worker, identity) for worker, identity in list(self._identities.items()))
+                *(self._heartbeat(worker, identity) for worker, identity in list(self._identities.items()))
             )
             pause = self._lease / 3 * random.uniform(0.9, 1.0)
             await asyncio.sleep(max(0.05, pause - (time.monotonic() - began)))
@@ -213,7 +213,7 @@ class Member:
             self._ask_now.clear()
             asked, self._to_ask = self._to_ask, set()
             await asyncio.gather(
-                *(self._beat(each, self._identities[each]) for each in asked & self._identities.keys())
+                *(self._heartbeat(each, self._identities[each]) for each in asked & self._identities.keys())
             )
             await asyncio.sleep(AT_ONCE)
 
@@ -221,7 +221,7 @@ class Member:
         self._to_ask.update(workers)
         self._ask_now.set()
 
-    async def _beat(self, worker: int, identity: LocalIdentity) -> None:
+    async def _heartbeat(self, worker: int, identity: LocalIdentity) -> None:
         """One heartbeat, tried again until the next one is due: a failed one is no reason to stop [C4]."""
         if not identity.local.can_run():
             return
@@ -231,7 +231,7 @@ class Member:
             began = time.monotonic()
             try:
                 async with asyncio.timeout(self._lease / 3):
-                    beat = await answered(self._store.beat(worker))
+                    heartbeat = await answered(self._store.heartbeat(worker))
             except WorkerLost:
                 self._lose(worker, identity)
             except (StoreError, TimeoutError) as error:
@@ -242,11 +242,11 @@ class Member:
                     pause *= 2
                     continue
             else:
-                identity.beaten_at, self.writes = began, "done"
+                identity.heartbeat_at, self.writes = began, "done"
                 self._answered_at = max(self._answered_at, began)
                 self._outages.recovered("heartbeats")
-                if beat.cancel:
-                    identity.local.cancel(beat.cancel)
+                if heartbeat.cancel:
+                    identity.local.cancel(heartbeat.cancel)
             return
 
     async def _fence_for_ever(self) -> None:
@@ -254,7 +254,7 @@ class Member:
         while True:
             await asyncio.sleep(min(1.0, self._lease / 20))
             for worker, identity in list(self._identities.items()):
-                if time.monotonic() - identity.beaten_at >= self._lease * FENCE:
+                if time.monotonic() - identity.heartbeat_at >= self._lease * FENCE:
                     self._lose(worker, identity)
 
     def _lose(self, worker: int, identity: LocalIdentity) -> None:

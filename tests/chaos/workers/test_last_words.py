@@ -1,5 +1,5 @@
 """A child that dies right after it has begun: its supervisor must still hear what it had begun, and must not
-beat for it afterwards. The child here is a few lines of Python that say the word and end.
+send heartbeats for it afterwards. The child here is a few lines of Python that say the word and end.
 """
 
 import asyncio

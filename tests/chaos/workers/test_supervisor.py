@@ -191,7 +191,7 @@ def _target(fd: str) -> str:
 
 
 async def test_a_child_that_talks_nonsense_is_replaced(row: Row, caplog: pytest.LogCaptureFixture) -> None:
-    """It could not be beaten for."""
+    """No heartbeat could be sent for it."""
     row.write("""
 @app.on_start
 def start():
@@ -264,7 +264,7 @@ async def _until_drain(reader: Channel) -> AsyncIterator[object]:
 
 
 async def test_m6_not_ready_while_jobs_cannot_be_handed_back(row: Row) -> None:
-    """Beats arrived, so `/readyz` said ready while the jobs of a dead child were stuck."""
+    """Heartbeats arrived, so `/readyz` said ready while the jobs of a dead child were stuck."""
     await row.start(processes=2)
     await row.until(lambda: row.up == 2 and all(child.workers for child in row.supervisor._children))
     refused = asyncio.Event()

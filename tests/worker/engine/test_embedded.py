@@ -99,7 +99,7 @@ async def test_fault_32_one_that_takes_nothing_is_told_of(
     assert sum(sample.counts.get("unresponsive", 0) for sample in await line.real.totals()) == 1
 
 
-@pytest.mark.parametrize("operation", ["beat", "finish"])
+@pytest.mark.parametrize("operation", ["heartbeat", "finish"])
 async def test_m6_one_whose_store_is_full_is_not_ready(wired: Windlass, line: Line, operation: str) -> None:
     """[M6] Whatever finds no room: its heartbeats, or what its jobs came to."""
     set_quick(wired, lease=3.0)

@@ -123,7 +123,7 @@ class PostgresStore:
         self.register: Final = self._workers.register
         self.rehearse: Final = self._rehearsal.rehearse
         self.retire: Final = self._workers.retire
-        self.beat: Final = self._workers.beat
+        self.heartbeat: Final = self._workers.heartbeat
         self.workers: Final = self._workers.workers
         self.published_queue: Final = self._workers.published_queue
         self.published_tasks: Final = self._workers.published_tasks

@@ -226,7 +226,7 @@ class Workers(Protocol):
         and counted in the answer; from then on it is not alive. Jobs whose cancel was requested are
         cancelled. Retiring a lost or unknown worker does nothing and answers 0."""
 
-    async def beat(self, worker: int) -> records.Beat:
+    async def heartbeat(self, worker: int) -> records.Heartbeat:
         """Count one heartbeat and learn which of the worker's jobs should be cancelled. Raises WorkerLost
         when the worker is not alive."""
 
@@ -240,15 +240,15 @@ class Workers(Protocol):
     async def published_tasks(self) -> list[str]:
         """The names of the tasks that live workers know, in order."""
 
-    async def rescue(self, worker: int, beat: int, policy: DeathPolicy) -> records.Rescued | None:
-        """Take the jobs of a dead worker back [C8]. The caller has watched its beat counter stand at `beat`
-        for a whole lease, or knows that its process is gone; if it has moved since, or the worker is in the
-        middle of a write, nothing happens and the answer is None. Otherwise the worker is dead from this
-        moment (its writes raise WorkerLost) and each of its unfinished jobs gets one death more: below the
-        policy's second death it is offered again at once, from then on after the policy's delay, at the
+    async def rescue(self, worker: int, heartbeat: int, policy: DeathPolicy) -> records.Rescued | None:
+        """Take the jobs of a dead worker back [C8]. The caller has watched its heartbeat counter stand at
+        `heartbeat` for a whole lease, or knows that its process is gone; if it has moved since, or the worker
+        is in the middle of a write, nothing happens and the answer is None. Otherwise the worker is dead from
+        this moment (its writes raise WorkerLost) and each of its unfinished jobs gets one death more: below
+        the policy's second death it is offered again at once, from then on after the policy's delay, at the
         `poison`-th it is dead. Attempts are not charged, checkpoints stay. A job whose cancel was requested
         is cancelled instead. Calling it again for a worker already dead takes back what is left, whatever its
-        beat."""
+        heartbeat."""
 
 
 class Deferred(Protocol):

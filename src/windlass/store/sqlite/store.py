@@ -156,7 +156,7 @@ class SQLiteStore:
 
     register: Final = _write(workers.register)
     retire: Final = _write(workers.retire)
-    beat: Final = _write(workers.beat)
+    heartbeat: Final = _write(workers.heartbeat)
     rescue: Final = _write(workers.rescue)
     published_queue: Final = _read(workers.published_queue)
     published_tasks: Final = _read(workers.published_tasks)

@@ -36,7 +36,7 @@ from windlass.worker.reports.recorder import recorder_for
 from windlass.worker.reports.reporter import Reporter
 
 logger: Final = logging.getLogger("windlass.worker")
-BEATS: Final = 3
+HEARTBEATS: Final = 3
 """Heartbeats within a lease [C4]."""
 PROMOTE_EVERY: Final = 1.0
 LOOK_EVERY: Final = 0.1
@@ -131,7 +131,7 @@ class _Drain:
         )
         self._reporter.start(worker)
         self._helpers = [
-            asyncio.create_task(self._beat(self.lease / BEATS)),
+            asyncio.create_task(self._heartbeat(self.lease / HEARTBEATS)),
             asyncio.create_task(session.log.run()),
         ]
         for helper in self._helpers:
@@ -194,22 +194,22 @@ class _Drain:
             async with asyncio.timeout(most):
                 await self._session.changed.wait()
 
-    async def _beat(self, every: float) -> None:
+    async def _heartbeat(self, every: float) -> None:
         """Send heartbeats until cancelled. One that fails is logged and tried again; WorkerLost, and a store
         that was out of reach for a whole lease, end the drain [C4] [C9]."""
-        beaten_at = time.monotonic()
+        heartbeat_at = time.monotonic()
         while True:
             await asyncio.sleep(every)
             try:
-                beat = await self._store.beat(self._session.worker)
+                heartbeat = await self._store.heartbeat(self._session.worker)
             except StoreUnavailable as error:
                 logger.warning("a heartbeat failed, next try in %.0f s: %s", every, error)
-                if time.monotonic() - beaten_at >= self.lease:
+                if time.monotonic() - heartbeat_at >= self.lease:
                     raise
                 continue
-            beaten_at = time.monotonic()
-            if beat.cancel:
-                self._session.cancel(beat.cancel)
+            heartbeat_at = time.monotonic()
+            if heartbeat.cancel:
+                self._session.cancel(heartbeat.cancel)
 
     def _count(self, outcome: Outcome) -> None:
         match outcome.kind:

@@ -78,7 +78,7 @@ async def hand_back(
         for job in suspects:
             logger.error("%s was running when its worker died", name(job))
         known = next((each for each in await store.workers() if each.id == worker), None)
-        rescued = await _rescue(store, worker, 0 if known is None else known.beat, policy)
+        rescued = await _rescue(store, worker, 0 if known is None else known.heartbeat, policy)
         if rescued is not None:
             label = "" if known is None else known.label
             record.rescued(label, rescued)
@@ -88,11 +88,11 @@ async def hand_back(
         await store.retire(worker)
 
 
-async def _rescue(store: Store, worker: int, beat: int, policy: DeathPolicy) -> Rescued | None:
+async def _rescue(store: Store, worker: int, heartbeat: int, policy: DeathPolicy) -> Rescued | None:
     """Charge the deaths. The store may not have noticed yet that the dead one's last write is over. To retire
     it instead would charge nothing, and a job that kills every worker would go on doing so."""
     for _ in range(TRIES):
-        rescued = await store.rescue(worker, beat, policy)
+        rescued = await store.rescue(worker, heartbeat, policy)
         if rescued is not None:
             logger.warning(
                 "jobs of the dead worker: %d offered again now, %d after a pause, %d dead as poison",

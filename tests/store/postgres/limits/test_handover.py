@@ -85,9 +85,11 @@ def handed(finished: Finished) -> list[ClaimedJob]:
 
 
 async def die(chains: Chains) -> None:
-    """The worker stops beating, and is buried."""
-    beat = await chains.base.look.value("SELECT beat FROM windlass.worker_beat WHERE id = $1", chains.worker)
-    assert await chains.store.rescue(chains.worker, beat, DeathPolicy()) is not None
+    """The worker sends no more heartbeats, and is buried."""
+    heartbeat = await chains.base.look.value(
+        "SELECT heartbeat FROM windlass.worker_heartbeat WHERE id = $1", chains.worker
+    )
+    assert await chains.store.rescue(chains.worker, heartbeat, DeathPolicy()) is not None
 
 
 @pytest.fixture
