@@ -153,6 +153,7 @@ async def test_a_restore_to_a_point_in_time() -> None:
                     await depth_is_a_scan(store, restored.dsn(name))
 
 
+@pytest.mark.slow
 async def test_a_real_worker_and_a_crash_that_undoes_its_work(tmp_path: Path) -> None:
     """Jobs are lost only where the server lost their commit, none ends without having run, none is stuck."""
     ids: list[int] = []

@@ -162,6 +162,7 @@ async def test_m6_a_store_that_is_away_is_out_of_reach_long_before_the_lease_is_
             await until(lambda: member.reachable)
 
 
+@pytest.mark.slow
 async def test_an_outage_is_told_once_of_each_kind_and_so_is_its_end(
     line: Line, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -157,6 +157,7 @@ async def swallowed(server: Server, dsn: str, folder: Path, seconds: float, figu
         assert "a heartbeat failed" in host.log.read_text()
 
 
+@pytest.mark.slow
 @lasting(2.5 * LEASE, share=0.5)
 async def test_a_worker_behind_a_mute_network(
     pg_server: Server, pg_dsn: str, tmp_path: Path, figure: Figure, seconds: float

@@ -64,6 +64,7 @@ async def test_o5_a_cancel_while_nobody_listens_is_found_with_the_next_listener(
         await connection.close()
 
 
+@pytest.mark.slow
 async def test_o5_a_host_behind_a_transaction_pooler_finds_a_cancel_within_seconds(
     pg_server: Server, pg_dsn: str, tmp_path: Path, figure: Figure
 ) -> None:

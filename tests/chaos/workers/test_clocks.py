@@ -9,6 +9,8 @@ alone.
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.chaos.figures import Figure
 from tests.chaos.kit import until
 from tests.chaos.workers.kit import LEASE, Host, Scene
@@ -38,6 +40,7 @@ async def host(scene: Scene, shift: float) -> Host:
     return await scene.host(PYTHONPATH=site(scene.folder), **{SHIFT: str(shift)})
 
 
+@pytest.mark.slow
 async def test_hosts_an_hour_fast_and_an_hour_slow(pg_scene: Scene, figure: Figure) -> None:
     scene = pg_scene
     hosts = [await host(scene, HOUR), await host(scene, -HOUR)]

@@ -95,6 +95,7 @@ async def test_children_outlive_their_supervisor_only_to_hand_back(scene: Scene,
     assert other.code is None
 
 
+@pytest.mark.slow
 @BOTH
 async def test_random_kills_under_load(pg_scene: Scene, figure: Figure) -> None:
     """Children and a host die at random while jobs come in. SQLite has the single faults above: the engine
@@ -133,6 +134,7 @@ async def kill_at_random(scene: Scene, kills: int, dice: random.Random, figure: 
     assert all(books.effects(job) <= 1 + kills for job in scene.acknowledged)
 
 
+@pytest.mark.slow
 async def test_a_job_that_kills_its_worker_is_poison(scene: Scene, figure: Figure) -> None:
     """Dead after three workers; who ran beside it is charged no attempt and runs to its end [C8]."""
     host = await scene.host(processes=2)

@@ -9,6 +9,8 @@ import os
 import signal
 import time
 
+import pytest
+
 from tests.chaos.figures import Figure
 from tests.chaos.kit import until
 from tests.chaos.workers.kit import LEASE, SWEEP, Scene
@@ -85,6 +87,7 @@ async def test_what_a_stopped_host_says_late_is_refused_and_counted(scene: Scene
     assert "is dead: 3 of its jobs are offered again" in other.log
 
 
+@pytest.mark.slow
 async def test_a_handler_that_holds_the_interpreter_keeps_its_lease(pg_scene: Scene, figure: Figure) -> None:
     """Nothing else runs in its process for three leases, not even the loop; the supervisor sends heartbeats
     [C4]. What the store is told is the same on SQLite."""
@@ -104,6 +107,7 @@ async def test_a_handler_that_holds_the_interpreter_keeps_its_lease(pg_scene: Sc
     assert "is dead" not in host.log + other.log
 
 
+@pytest.mark.slow
 async def test_children_of_a_stopped_supervisor_take_nothing_new(pg_scene: Scene, figure: Figure) -> None:
     """No heartbeat is sent for them. They lose their jobs once; if they claimed again and again, each time
     for lack of a heartbeat, a long job would be taken for poison though it never did anything wrong [C8]. The

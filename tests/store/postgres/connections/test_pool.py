@@ -108,6 +108,7 @@ async def test_a_block_that_is_over_has_no_connection_any_more(alone: Base) -> N
         await connection.fetchval("SELECT 1")
 
 
+@pytest.mark.slow
 async def test_where_the_server_has_no_room_calls_wait_for_each_other(
     alone: Base, monkeypatch: pytest.MonkeyPatch
 ) -> None:
