@@ -54,7 +54,7 @@ async def test_the_bound_is_the_queues_and_not_the_lanes(rig: Rig) -> None:
 
 async def test_the_bound_counts_jobs_that_are_claimed_alone(rig: Rig) -> None:
     """[K1] [C8] One that has seen a death takes a slot like any other."""
-    await rig.add("suspect", queue="q")
+    await rig.add("crashed", queue="q")
     lost = await rig.worker()
     await rig.claim(lost, "q")
     await rig.die(lost)

@@ -67,7 +67,7 @@ async def test_a_worker_without_jobs_is_rescued_too(rig: Rig) -> None:
 async def test_one_death_is_claimed_alone(rig: Rig) -> None:
     """[C8] Its claim holds nothing else and is the last of the answer, so its neighbours are safe."""
     worker, other = await rig.worker(), await rig.worker()
-    await rig.add("suspect")
+    await rig.add("crashed")
     await rig.claim(worker)
     await rig.add("before", "before")
     await rig.die(worker)
@@ -81,23 +81,23 @@ async def test_one_death_is_claimed_alone(rig: Rig) -> None:
             seen.append([job.task for job in claim.jobs])
             if any(job.deaths for job in claim.jobs):
                 assert claim is claims[-1]
-    assert ["suspect"] in seen
-    assert [task for tasks in seen for task in tasks] == ["before", "before", "suspect", "after", "after"]
+    assert ["crashed"] in seen
+    assert [task for tasks in seen for task in tasks] == ["before", "before", "crashed", "after", "after"]
 
 
-async def test_a_suspect_is_the_last_of_the_answer_over_all_lanes(rig: Rig) -> None:
+async def test_a_crashed_job_is_the_last_of_the_answer_over_all_lanes(rig: Rig) -> None:
     """[C8] Nothing of a later lane comes with it."""
     worker, other = await rig.worker(), await rig.worker()
-    await rig.add("suspect", priority=Priority.URGENT)
+    await rig.add("crashed", priority=Priority.URGENT)
     await rig.claim(worker)
     await rig.die(worker)
     await rig.add("t", "t", priority=Priority.LOW)
     (claim,) = await rig.claims(other)
-    assert [job.task for job in claim.jobs] == ["suspect"]
+    assert [job.task for job in claim.jobs] == ["crashed"]
     assert [job.task for job in await rig.claim(other)] == ["t", "t"]
 
 
-async def test_two_suspects_come_one_at_a_time(rig: Rig) -> None:
+async def test_two_crashed_jobs_come_one_at_a_time(rig: Rig) -> None:
     """[C8]"""
     worker, other = await rig.worker(), await rig.worker()
     await rig.add("a", "b")

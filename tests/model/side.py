@@ -194,8 +194,10 @@ class Side:
     ) -> Answer:
         claims = await self.store.claim(worker, queues, limit, needs, abilities=abilities_of(worker))
         for number, claim in enumerate(claims):
-            suspects = [job for job in claim.jobs if job.deaths]
-            assert not suspects or (len(claim.jobs) == 1 and number == len(claims) - 1), "not claimed alone"
+            crashed_jobs = [job for job in claim.jobs if job.deaths]
+            assert not crashed_jobs or (len(claim.jobs) == 1 and number == len(claims) - 1), (
+                "not claimed alone"
+            )
             assert {job.lane for job in claim.jobs} == {claim.lane}
         jobs = [job for claim in claims for job in claim.jobs]
         for job in jobs:

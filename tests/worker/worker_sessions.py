@@ -58,7 +58,7 @@ async def on_session(
         await runner.close()
 
 
-async def suspect(line: Line, task: str, *, queue: str = "default", deaths: int = 1) -> int:
+async def crashed_job(line: Line, task: str, *, queue: str = "default", deaths: int = 1) -> int:
     """A job that has seen workers die: enqueued, claimed, and rescued, as often as that takes. It must be
     the only job of its queue."""
     await line.open()

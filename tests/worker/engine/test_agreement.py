@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.worker.engine.test_suspects import one_that_waits
+from tests.worker.engine.test_crashed_before import one_that_waits
 from tests.worker.line import Line, until, until_it_is
 from tests.worker.worker_sessions import Handlers, on_session
 from windlass import Context, Retry, State, Windlass
@@ -172,7 +172,7 @@ async def test_s4_what_waits_for_a_slot_is_dropped_where_its_claim_was_lost(
         assert all(n == 1 for n in handlers.runs.values())
 
 
-async def test_s4_a_suspect_that_waits_is_dropped_where_its_claim_was_lost(
+async def test_s4_a_crashed_job_that_waits_is_dropped_where_its_claim_was_lost(
     wired: Windlass, line: Line, handlers: Handlers
 ) -> None:
     """[C8] The quarantine opens again, or nothing would be claimed any more."""

@@ -262,15 +262,15 @@ async def test_c8_a_job_that_has_seen_a_death_runs_alone(app: Windlass) -> None:
         await asyncio.sleep(0.001)
         running.remove(name)
 
-    suspect = await watch.using(priority="urgent").aenqueue("suspect")
+    crashed = await watch.using(priority="urgent").aenqueue("crashed")
     async with app._store_handle().here() as store:
         await store.register(WorkerInfo(id=7))
         await store.claim(7, ["default"], 1)
         assert await store.rescue(7, 0, DeathPolicy()) is not None
         await watch.aenqueue_many([(f"other {number}",) for number in range(20)])
         assert await drain(store, app.tasks, concurrency=4) == Drained(succeeded=21)
-    assert (await suspect.arecord()).deaths == 1
-    assert [names for names in beside if "suspect" in names] == [{"suspect"}]
+    assert (await crashed.arecord()).deaths == 1
+    assert [names for names in beside if "crashed" in names] == [{"crashed"}]
 
 
 async def test_every_outcome_can_be_observed(app: Windlass) -> None:

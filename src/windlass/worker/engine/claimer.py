@@ -41,7 +41,7 @@ FORGET: Final = 1.0
 """Seconds without a wake-up after which earlier ones in vain no longer count."""
 
 PASS_ON: Final = 0.5
-"""Seconds that a suspect waits here before it is passed on; see `Claimer._receive`."""
+"""Seconds that a crashed job waits here before it is passed on; see `Claimer._receive`."""
 
 YIELD: Final = 0.3
 """Seconds that nothing is claimed after that, so that the others come first."""
@@ -56,7 +56,7 @@ PAUSES: Final = Backoff(0.02, 5.0, jitter=0.5)
 
 class Claimer:
     """Claims for one worker. `peers` is how many workers serve the queue that the fewest serve. `alone` says
-    that there are no others to pass a suspect on to. `memory` notes when the store last answered."""
+    that there are no others to pass a crashed job on to. `memory` notes when the store last answered."""
 
     def __init__(  # noqa: PLR0913 - it is where the parts of a worker session meet
         self,
@@ -231,7 +231,7 @@ class Claimer:
                 kept.append(job)
         return claim if len(kept) == len(claim.jobs) else msgspec.structs.replace(claim, jobs=kept)
 
-    # -- suspects -----------------------------------------------------------------------------------------
+    # -- jobs that crashed before -------------------------------------------------------------------------
 
     def _receive(self, job: ClaimedJob) -> None:
         """A job that has seen a worker die [C8]. Where others run, it waits for them; and now and then it is

@@ -31,7 +31,7 @@ from windlass.worker.engine.capacity import STALE, Capacity
 from windlass.worker.engine.feedback import Feedback
 from windlass.worker.engine.key_runs import RunWatch, goes_on
 from windlass.worker.engine.outcomes import OutcomeLog
-from windlass.worker.engine.quarantine import SUSPECT_TIME, Quarantine
+from windlass.worker.engine.quarantine import TRUSTED_AFTER, Quarantine
 from windlass.worker.engine.spawn import spawner
 from windlass.worker.engine.waiting import sleep_until
 from windlass.worker.handlers.handler_call import HandlerCall
@@ -140,11 +140,11 @@ class Slots:
         if self.quarantine.admits({run.job.fence for run in self.running}):
             job = self.quarantine.enter()
             self._start(job)
-            self._loop.call_later(SUSPECT_TIME, self._trust, job)
+            self._loop.call_later(TRUSTED_AFTER, self._trust, job)
             self._changed.set()
 
     def withdraw(self, kind: Kind | None) -> None:
-        """The suspect that waits is not started, and its tokens go back [F1]. `kind` is its outcome; None: it
+        """Do not start the crashed job that waits; its tokens go back [F1]. `kind` is its outcome; None: it
         is not ours any more."""
         job = self.quarantine.withdraw()
         if job is not None:
@@ -195,7 +195,7 @@ class Slots:
             self._reopen()
 
     def _reopen(self) -> None:
-        """There are no suspects here any more: start what waits, and claim again."""
+        """Start what waits, and claim again: no crashed job is here any more."""
         for queue in self._buffers:
             self.fill(queue)
         self._changed.set()
@@ -408,7 +408,7 @@ class Slots:
             self._none_runs.set()
 
     def _one_less(self, job: ClaimedJob) -> None:
-        """A run has ended while suspects keep clean jobs from starting [C8]."""
+        """A run has ended while crashed jobs keep clean ones from starting [C8]."""
         if self.quarantine.leave(job):
             self._reopen()
         else:

@@ -128,8 +128,8 @@ class WorkerSession:
                 self._empty(queue)
                 self.changed.set()
         self.slots.admit()
-        suspect = self.slots.quarantine.waiting
-        if suspect is not None and not assignment.slots.get(suspect.queue, 0):
+        waiting = self.slots.quarantine.waiting
+        if waiting is not None and not assignment.slots.get(waiting.queue, 0):
             self.slots.withdraw(Kind.RELEASED)
 
     def cancel(self, jobs: frozenset[int] | set[int]) -> None:
@@ -140,8 +140,8 @@ class WorkerSession:
             if _is_meant(job, jobs):
                 self.capacity.remove(job)
                 self.slots.hand_back(job, Kind.CANCELLED)
-        suspect = self.slots.quarantine.waiting
-        if suspect is not None and _is_meant(suspect, jobs):
+        waiting = self.slots.quarantine.waiting
+        if waiting is not None and _is_meant(waiting, jobs):
             self.slots.withdraw(Kind.CANCELLED)
 
     def _look_at(self, assignment: Assignment) -> None:

@@ -58,13 +58,13 @@ async def hand_back(
     here: one of its jobs ran."""
     record = record or Recorder()
     held = [job for claim in await store.unfinished(worker) for job in claim.jobs]
-    suspects = [job for job in held if crashed and job.id in running and job.id not in overdue]
+    crashed_jobs = [job for job in held if crashed and job.id in running and job.id not in overdue]
     outcomes = [
         _killed(job, backoff(job.queue))
         if job.id in overdue
         else Outcome(job=job, kind=Kind.RELEASED, began=job.id in running)
         for job in held
-        if job not in suspects
+        if job not in crashed_jobs
     ]
     tasks = {job.task for job in held if job.id in running or job.id in overdue}
     try:
@@ -74,15 +74,15 @@ async def hand_back(
             record.flushed(batch, time.monotonic(), finished.refused, leaving=True, tasks=tasks)
     except WorkerLost:
         return  # somebody else was faster
-    if suspects:
-        for job in suspects:
+    if crashed_jobs:
+        for job in crashed_jobs:
             logger.error("%s was running when its worker died", name(job))
         known = next((each for each in await store.workers() if each.id == worker), None)
         rescued = await _rescue(store, worker, 0 if known is None else known.heartbeat, policy)
         if rescued is not None:
             label = "" if known is None else known.label
             record.rescued(label, rescued)
-            for job in suspects:
+            for job in crashed_jobs:
                 record.note("lost", "was running when its worker died", job=job, worker=label)
     else:
         await store.retire(worker)

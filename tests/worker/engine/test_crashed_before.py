@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from tests.worker.line import Line, until, until_it_is
-from tests.worker.worker_sessions import Handlers, on_session, suspect
+from tests.worker.worker_sessions import Handlers, crashed_job, on_session
 from windlass import State, Windlass
 from windlass.worker.engine import capacity, claimer, quarantine
 from windlass.worker.engine.assignment import Assignment
@@ -19,8 +19,8 @@ from windlass.worker.engine.worker_session import WorkerSession
 async def one_that_waits(
     wired: Windlass, line: Line, handlers: Handlers
 ) -> AsyncIterator[tuple[WorkerSession, int, int]]:
-    """A worker session in which a suspect waits for a clean job that runs; their ids."""
-    alone = await suspect(line, "waits", queue="other")
+    """A worker session in which a crashed job waits for a clean job that runs; their ids."""
+    alone = await crashed_job(line, "waits", queue="other")
     await line.set_queue("default", {})
     async with on_session(wired, line) as session:
         beside = await handlers.waits.aenqueue()
@@ -49,13 +49,13 @@ async def test_a_job_alone_keeps_no_others_waiting(
 ) -> None:
     """[C8] It may run for hours: what was claimed before it goes back to other workers."""
     monkeypatch.setattr(capacity, "STALE", 0.0)
-    alone = await suspect(line, "waits", queue="other")
+    alone = await crashed_job(line, "waits", queue="other")
     await line.set_queue("default", {})
     async with on_session(wired, line) as session:
         session.steer(Assignment({"other": 4}))
         await until(lambda: alone in handlers.running)
         others = await handlers.waits.aenqueue_many([()] * 3)
-        # A claim that was under way when the suspect came back brings these: they wait for it to end.
+        # A claim that was under way when the crashed job came back brings these: they wait for it to end.
         claims = await line.claim(session.worker, {"default": 3}, 3)
         session.steer(Assignment({"default": 4, "other": 4}))
         session.claimer.wants()
@@ -101,7 +101,7 @@ async def test_a_job_alone_that_waited_long_runs_beside_the_others(
 ) -> None:
     """[C8] A neighbour that never ends must not keep it from running for ever."""
     monkeypatch.setattr(quarantine, "QUIET_WAIT", 0.05)
-    alone = await suspect(line, "waits", queue="other")
+    alone = await crashed_job(line, "waits", queue="other")
     await line.set_queue("default", {})
     async with on_session(wired, line) as session:
         beside = await handlers.waits.aenqueue()
@@ -110,10 +110,10 @@ async def test_a_job_alone_that_waited_long_runs_beside_the_others(
         await until(lambda: handlers.running == {beside.id, alone})
 
 
-async def test_c8_suspects_run_beside_each_other(wired: Windlass, line: Line, handlers: Handlers) -> None:
+async def test_c8_crashed_jobs_run_beside_each_other(wired: Windlass, line: Line, handlers: Handlers) -> None:
     """[C8] What a killed process ran is back at once, not one after the other; nobody else joins them."""
     others = [f"other-{n}" for n in range(3)]
-    suspects = {await suspect(line, "waits", queue=queue) for queue in others}
+    crashed_jobs = {await crashed_job(line, "waits", queue=queue) for queue in others}
     clean = await handlers.waits.aenqueue()
     async with on_session(wired, line, slots=4) as session:
         await until(lambda: handlers.running == {clean.id})
@@ -121,10 +121,10 @@ async def test_c8_suspects_run_beside_each_other(wired: Windlass, line: Line, ha
         await until(lambda: not handlers.running)
         handlers.proceed.clear()
         session.steer(Assignment(dict.fromkeys(["default", *others], 4)))
-        await until(lambda: handlers.running == suspects)
+        await until(lambda: handlers.running == crashed_jobs)
         late = await handlers.waits.aenqueue()
         await until_it_is(late.astatus, State.RUNNING)  # claimed, to see whether it is one more
-        assert handlers.running == suspects
+        assert handlers.running == crashed_jobs
         assert not session.claimer.wants()
         handlers.proceed.set()
         await until_it_is(late.astatus, State.SUCCEEDED)
@@ -133,7 +133,7 @@ async def test_c8_suspects_run_beside_each_other(wired: Windlass, line: Line, ha
 
 async def test_c8_one_with_its_last_life_runs_alone(wired: Windlass, line: Line, handlers: Handlers) -> None:
     """[C8] The next death would make it poison: it shall not be another's deed."""
-    first, second = [await suspect(line, "waits", queue=queue) for queue in ("one", "two")]
+    first, second = [await crashed_job(line, "waits", queue=queue) for queue in ("one", "two")]
     async with on_session(wired, line, slots=4, poison=2) as session:
         session.steer(Assignment({"one": 4, "two": 4}))
         await until(lambda: len(handlers.running) == 1)
@@ -142,13 +142,13 @@ async def test_c8_one_with_its_last_life_runs_alone(wired: Windlass, line: Line,
         await until(lambda: handlers.runs == {first: 1, second: 1})
 
 
-async def test_c8_a_suspect_is_passed_on(
+async def test_c8_a_crashed_job_is_passed_on(
     wired: Windlass, line: Line, handlers: Handlers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """[C8] [fault 1] A worker that is busy lets those come first that are not."""
     monkeypatch.setattr(claimer, "PASS_ON", 0.01)
     monkeypatch.setattr(claimer, "YIELD", 60.0)
-    alone = await suspect(line, "waits", queue="other")
+    alone = await crashed_job(line, "waits", queue="other")
     await line.set_queue("default", {})
     async with on_session(wired, line) as busy, on_session(wired, line, queue="nothing") as idle:
         beside = await handlers.waits.aenqueue()
@@ -160,7 +160,7 @@ async def test_c8_a_suspect_is_passed_on(
         assert (await line.job(alone)).attempt == 1
 
 
-async def test_c8_suspects_that_nobody_wants_start_all_the_same(
+async def test_c8_crashed_jobs_that_nobody_wants_start_all_the_same(
     wired: Windlass, line: Line, handlers: Handlers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """[C8] Passed on in turns, each waits no longer than it would alone, beside a job that does not end."""
@@ -168,15 +168,15 @@ async def test_c8_suspects_that_nobody_wants_start_all_the_same(
     monkeypatch.setattr(claimer, "YIELD", 0.01)
     monkeypatch.setattr(quarantine, "QUIET_WAIT", 0.2)
     others = ["one", "two", "three"]
-    suspects = {await suspect(line, "waits", queue=queue) for queue in others}
+    crashed_jobs = {await crashed_job(line, "waits", queue=queue) for queue in others}
     clean = await handlers.waits.aenqueue()
     async with on_session(wired, line) as session:
         await until(lambda: handlers.running == {clean.id})
         session.steer(Assignment(dict.fromkeys(["default", *others], 4)))
-        await until(lambda: handlers.running == {clean.id, *suspects})
+        await until(lambda: handlers.running == {clean.id, *crashed_jobs})
 
 
-async def test_c8_a_suspect_waits_for_a_slot_too(
+async def test_c8_a_crashed_job_waits_for_a_slot_too(
     wired: Windlass, line: Line, handlers: Handlers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """[C8] [K1] Slots may have become fewer since it was claimed."""
