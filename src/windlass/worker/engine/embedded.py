@@ -29,7 +29,7 @@ from windlass.core.counts import plural
 from windlass.core.slots import MAX_SLOTS
 from windlass.errors import ConfigurationError, WindlassError
 from windlass.running import loopthread
-from windlass.running.groups import to_the_end
+from windlass.running.process_group import to_the_end
 from windlass.running.store_handle import patiently
 from windlass.store.protocol import Store
 from windlass.store.records import WakeUp, WorkerInfo

@@ -19,7 +19,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from windlass.running.groups import ending, exited, to_the_end
+from windlass.running.process_group import ending, exited, to_the_end
 from windlass.worker.engine.waiting import first
 from windlass.worker.processes.adoption import Adopted, adopting
 from windlass.worker.processes.child_run import RESTARTS, ChildRun

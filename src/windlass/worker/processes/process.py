@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 
 from windlass.cluster.member import Member
 from windlass.core.slots import MAX_SLOTS
-from windlass.running.groups import exited
+from windlass.running.process_group import exited
 from windlass.store.records import WakeUp
 from windlass.worker.engine.assignment import Assignment
 from windlass.worker.engine.unresponsive import loop_turns

@@ -22,7 +22,7 @@ from typing import Final
 from windlass.cluster.member import Member
 from windlass.core.retry import DeathPolicy
 from windlass.errors import ConfigurationError
-from windlass.running.groups import ending, to_the_end
+from windlass.running.process_group import ending, to_the_end
 from windlass.settings import Settings
 from windlass.store.protocol import Store
 from windlass.worker.engine.label import make_label
