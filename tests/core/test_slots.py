@@ -8,7 +8,7 @@ from windlass.core.slots import (
     AHEAD,
     LONG,
     MAX_AHEAD,
-    MAX_HANDED,
+    MAX_FLUSH_CLAIMED,
     MAX_RUN,
     MAX_SLOTS,
     RUN,
@@ -124,7 +124,7 @@ def test_runs_of_keys_are_bounded(seconds: list[float], firsts: int) -> None:
     behind = prefetch.behind(firsts)
     assert 0 <= behind < MAX_RUN
     assert behind * prefetch.seconds <= RUN * 1.001
-    assert behind == 0 or firsts * (behind + 1) <= MAX_HANDED
+    assert behind == 0 or firsts * (behind + 1) <= MAX_FLUSH_CLAIMED
     if seconds and seconds[-1] >= LONG:
         assert behind == 0
 

@@ -75,8 +75,8 @@ RUN: Final = 0.05
 MAX_RUN: Final = 256
 """Jobs in a run at most."""
 
-MAX_HANDED: Final = 2000
-"""Jobs in all runs that are handed over together at most. More than are held ahead: what a flush does for
+MAX_FLUSH_CLAIMED: Final = 2000
+"""Jobs in all runs that one flush claims at most. More than are held ahead: what a flush does for
 each key, however many of its jobs go, costs as much as five or ten jobs."""
 
 WEIGHT: Final = 0.1
@@ -117,4 +117,4 @@ class Prefetch:
         other."""
         if self.long or firsts < 1:
             return 0
-        return max(0, min(MAX_RUN, int(RUN / max(self.seconds, 1e-6)) + 1, MAX_HANDED // firsts) - 1)
+        return max(0, min(MAX_RUN, int(RUN / max(self.seconds, 1e-6)) + 1, MAX_FLUSH_CLAIMED // firsts) - 1)

@@ -191,7 +191,7 @@ class Claims(Base):
                 repeated += 1
             else:
                 refused.append(outcome.job.id)
-        handed = () if room is None or repeated else self._hand_over(mine, room, quiet, now)
+        handed = () if room is None or repeated else self._claim_freed(mine, room, quiet, now)
         return Finished(applied, repeated, tuple(refused), tuple(handed))
 
     def _quiet(self, room: Room | None, abilities: Set[str]) -> dict[str, int]:
@@ -200,7 +200,7 @@ class Claims(Base):
         busy = {lane.queue for lane in lanes if lane.waiting}
         return {name: n for name, n in room.queues.items() if n > 0 and name not in busy} if room else {}
 
-    def _hand_over(self, worker: Worker, room: Room, left: dict[str, int], now: float) -> list[Claim]:
+    def _claim_freed(self, worker: Worker, room: Room, left: dict[str, int], now: float) -> list[Claim]:
         """What a flush has let into these queues goes to its worker, as far as a claim could give it out."""
         tables, claims = self._tables, list[Claim]()
         for lane in tables.open_lanes(left, now, worker.info.abilities):

@@ -268,7 +268,7 @@ class Claims:
         calls = max(lanes, 1) if lanes <= FEW else 1
         return Polling(every, wakes, (asks + (1 - asks) * calls) / pause, statistics.median(took))
 
-    def handed(self, claims: Collection[Claim]) -> None:
+    def flush_claimed(self, claims: Collection[Claim]) -> None:
         """A flush has made these claims: nobody else has outrun this worker."""
         for claim in claims:
             if lane := self._known.get(claim.lane):

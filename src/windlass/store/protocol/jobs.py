@@ -162,17 +162,16 @@ class Outcomes(Protocol):
         WorkerLost when the worker is not alive; outcomes of claims that are not the worker's are `refused`,
         by job id, while the rest is applied, and so is a second outcome for an attempt that has ended.
 
-        Jobs that waited for the ones that end here, behind a key or a limit of their task, may be handed to
-        this worker in the same transaction, as far as `room` goes: `claims` has them, and they are claimed
-        like any others. A store may hand over none. It hands over only what a claim could give out, and only
-        where no other job of that queue waits to be claimed, so nobody is overtaken for ever [C2] [F3] [F6].
-        A flush sent again hands over nothing.
+        Jobs that waited for the ones that end here, behind a key or a limit of their task, may be claimed for
+        this worker in the same transaction, as far as `room` goes: the answer's `claims` are these. A store
+        may claim none. It claims only what `claim` could give out, and only where no other job of that queue
+        waits to be claimed, so none is overtaken for ever [C2] [F3] [F6]. A flush sent again claims nothing.
 
-        Where `room.runs` says so, a job that is handed over may be the first of a run of its key: the next
-        of the same waiting list follow it, in order, under the same claim, and the worker starts each when
-        the one before it has ended. All of them have passes of their gate, which together take one place
-        there for as long as any of them is unfinished. It is the only gate of each, none is a part or is to
-        be split, and none needs tokens or has seen a worker die.
+        Where `room.runs` says so, such a job may be the first of a run of its key: the next of the same
+        waiting list follow it, in order, under the same claim, and the worker starts each when the one before
+        it has ended. All of them have passes of their gate, which together take one place there for as long
+        as any of them is unfinished. It is the only gate of each, none is a part or is to be split, and none
+        needs tokens or has seen a worker die.
 
         A job of a run that is not started ends as RELEASED, as any other does, and waits again at its turn
         [F3]. Of an ordering key all are RELEASED, in the same flush, that come after one which did not end

@@ -94,14 +94,14 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Room(msgspec.Struct, frozen=True):
-    """Room of a worker for jobs that may be handed over with the answer to a flush."""
+    """Room of a worker for jobs that a flush may claim."""
 
     queues: Mapping[str, int]
     """How many jobs of each queue."""
     tokens: Collection[str] = ()
     """Tasks whose jobs need tokens: only a claim takes those [F1]."""
     runs: Mapping[str, int] = {}
-    """By queue, how many more jobs of a waiting list may follow each one that is handed over, to be run one
+    """By queue, how many more jobs of a waiting list may follow each one that a flush claims, to be run one
     after the other in its slot: together they are a run of their key. 0: each job comes on its own."""
 
 
@@ -112,7 +112,7 @@ class Finished(msgspec.Struct, frozen=True):
     repeated: int = 0
     refused: tuple[int, ...] = ()
     claims: tuple[Claim, ...] = ()
-    """Claims handed over in the same transaction: see `Room`."""
+    """Claims made in the same transaction: see `Room`."""
 
 
 STEERED: Final = "@"

@@ -25,7 +25,7 @@ from windlass.store.sqlite import (
     claims,
     cluster,
     deferred,
-    handover,
+    flush_claims,
     listing,
     measures,
     moving,
@@ -170,7 +170,7 @@ class SQLiteStore:
     claim: Final = _write(parents.claim)
     unfinished: Final = _read(claims.unfinished)
     fences: Final = _read(claims.fences)
-    finish: Final = _write(handover.finish)
+    finish: Final = _write(flush_claims.finish)
 
     async def wait(self, queues: Sequence[str], timeout: float, abilities: Set[str] = NONE) -> bool:
         soon = await self.database.read(

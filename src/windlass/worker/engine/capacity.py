@@ -42,7 +42,7 @@ class Capacity:
         self.low: defaultdict[str, int] = defaultdict(int)
         """With so many left in its buffer it is time to claim again."""
         self.reserved: Counter[str] = Counter()
-        """Slots that are kept for jobs to be handed over; see `handover`."""
+        """Slots that are kept for jobs that a flush claims; see `flush_claims`."""
         self.prefetch: defaultdict[str, Prefetch] = defaultdict(Prefetch)
         self.serving: Mapping[str, int] = {}
         """How many workers serve each queue."""

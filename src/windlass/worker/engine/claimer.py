@@ -181,7 +181,7 @@ class Claimer:
         if self._status_memory is not None:
             self._status_memory.answered(room=room)
 
-    def take_handed(self, claims: Sequence[Claim]) -> int:
+    def take_flush_claims(self, claims: Sequence[Claim]) -> int:
         """Take claims that came with the answer to a flush: they may be runs of keys."""
         found = self.take(claims, self._capacity.put_runs)
         self._slots.run_watch.begin()

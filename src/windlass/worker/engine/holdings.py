@@ -48,7 +48,7 @@ class Holdings:
 
     async def compare(self) -> None:
         """Make the store and this worker agree on what it holds."""
-        async with self._log.nothing_handed_over():
+        async with self._log.no_flush_claims():
             await self._compare()
 
     async def _compare(self) -> None:

@@ -426,12 +426,12 @@ class Slots:
     def _is_kept(self, run: Run, outcome: Outcome | None) -> bool:
         """Return whether the slot of this run, for which nothing is claimed ahead, waits for a job handed
         over. Other such jobs may come to wait for a slot."""
-        handover = self._log.handover
-        if handover is None or outcome is None or run.context.ended or run.why is Why.LOST:
+        flush_claims = self._log.flush_claims
+        if flush_claims is None or outcome is None or run.context.ended or run.why is Why.LOST:
             return False
         free = self._capacity.has_free_slot(run.job.queue)  # a job from the buffer may have it by now
         free = run.weight > 0 and free and not self._buffers[run.job.queue]
-        return handover.note_end(run.job, free=free)
+        return flush_claims.note_end(run.job, free=free)
 
     def settle(self, outcome: Outcome, add: Callable[[Outcome], None] | None = None) -> None:
         """Have this outcome written; `add` is how the log is given it, if not as most are."""

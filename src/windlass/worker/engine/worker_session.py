@@ -22,7 +22,7 @@ from windlass.worker.engine.assignment import Assignment
 from windlass.worker.engine.capacity import Capacity
 from windlass.worker.engine.claimer import Claimer
 from windlass.worker.engine.feedback import Feedback
-from windlass.worker.engine.handover import Handover
+from windlass.worker.engine.flush_claims import FlushClaims
 from windlass.worker.engine.holdings import Holdings
 from windlass.worker.engine.outcomes import OutcomeLog
 from windlass.worker.engine.slots import Slots
@@ -105,12 +105,12 @@ class WorkerSession:
             },
         )
         if total is None:  # else queues share the slots, and the next of a key would overtake other queues
-            self.log.handover = Handover(
+            self.log.flush_claims = FlushClaims(
                 self.capacity,
                 self.feedback,
                 self.log.record,
                 self.changed,
-                take=self.claimer.take_handed,
+                take=self.claimer.take_flush_claims,
                 lost=unanswered.lost,
             )
         self._look_at(assignment)
@@ -157,8 +157,8 @@ class WorkerSession:
     def close(self) -> None:
         """Claim and start nothing any more; what was claimed and not started goes back."""
         self.claimer.closed = self.log.leaving = True
-        if self.log.handover is not None:
-            self.log.handover.closed = True
+        if self.log.flush_claims is not None:
+            self.log.flush_claims.closed = True
         for queue in self.capacity.buffers:
             self._empty(queue)
         self.slots.withdraw(Kind.RELEASED)

@@ -271,7 +271,7 @@ async def test_a_lowered_limit_counts_at_once(chains: Chains) -> None:
     assert await chains.base.look.value(PASSES, f"key:{key}") == 1
 
 
-async def test_a_worker_that_dies_after_the_handover_loses_nothing(chains: Chains) -> None:
+async def test_a_worker_that_dies_after_the_flush_claim_loses_nothing(chains: Chains) -> None:
     """[C8] [F6] Its job goes to another worker, with the pass that it has, before the one behind it."""
     base = chains.base
     await chains.enqueue(3, ordering_key=base.queue)
