@@ -18,7 +18,7 @@ from tests.postgres import Server
 from windlass.errors import StoreUnavailable
 
 MARKS = (
-    "enqueue_one", "enqueue_many", "enqueue_mixed", "COMMIT;", "finish", ".claim(", "beat", "lane_heads",
+    "enqueue_one", "enqueue_many", "enqueue_mixed", "COMMIT;", "finish", ".claim(", "heartbeat", "lane_heads",
     "held",
 )  # fmt: skip
 

@@ -16,7 +16,7 @@ from tests.chaos.workers.jobs import QUEUE
 from tests.chaos.workers.kit import Scene
 from tests.postgres import Server
 from tests.stopwatch import Stopwatch
-from tests.store.postgres.connections.test_relay import CUT
+from tests.store.postgres.connections.test_forward_wakeups import CUT
 from windlass.core.slots import MAX_SLOTS
 
 LEASE = 900.0

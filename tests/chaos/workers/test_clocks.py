@@ -1,8 +1,9 @@
 """[fault 14] The clocks of two hosts are an hour fast and an hour slow.
 
-Who is dead is judged by beats and the observer's monotonic clock, what is due by the store's. So nobody is
-taken for dead early and nothing fires early, late or twice. On SQLite the store's clock is the process's own,
-and all processes share the machine's: there is no host with another clock, so this is for PostgreSQL alone.
+Who is dead is judged by heartbeats and the observer's monotonic clock, what is due by the store's. So nobody
+is taken for dead early and nothing fires early, late or twice. On SQLite the store's clock is the process's
+own, and all processes share the machine's: there is no host with another clock, so this is for PostgreSQL
+alone.
 """
 
 import time

@@ -23,7 +23,7 @@ ELSEWHERE = 1.0
 """Seconds within which the job of a killed child runs elsewhere."""
 
 SLACK = 1.5
-"""What a busy machine may add to lease and sweep: a beat on its way, a look at the workers, a claim."""
+"""What a busy machine may add to lease and sweep: a heartbeat on its way, a look at the workers, a claim."""
 
 
 async def test_a_killed_childs_job_runs_elsewhere_at_once(scene: Scene, figure: Figure) -> None:
@@ -50,7 +50,7 @@ async def test_a_killed_childs_job_runs_elsewhere_at_once(scene: Scene, figure: 
 
 
 async def test_a_killed_hosts_jobs_run_within_a_lease_and_a_sweep(scene: Scene, figure: Figure) -> None:
-    """Nobody is left to hand them back: another host sees that the beats have ended [C8]."""
+    """Nobody is left to hand them back: another host sees that the heartbeats have ended [C8]."""
     gate = scene.folder / "gate"
     doomed = await scene.host(processes=2)
     jobs = await scene.enqueue("gated", 6, gate=str(gate))
@@ -69,7 +69,7 @@ async def test_a_killed_hosts_jobs_run_within_a_lease_and_a_sweep(scene: Scene, 
 
 
 async def test_children_outlive_their_supervisor_only_to_hand_back(scene: Scene, figure: Figure) -> None:
-    """A child whose supervisor is gone has nobody to beat for it: it stops, hands back and leaves."""
+    """A child whose supervisor is gone gets no more heartbeats: it stops, hands back and leaves."""
     gate = scene.folder / "gate"
     doomed = await scene.host(processes=2, lease=30.0)
     jobs = await scene.enqueue("gated", 4, gate=str(gate)) + await scene.enqueue("plain", 2, seconds=2.0)

@@ -33,7 +33,7 @@ async def held(store: PostgresStore, *, lend: bool = False) -> AsyncIterator[Any
 
 async def test_calls_take_turns_on_one_connection(alone: Base) -> None:
     store = await alone.store()
-    store.told(WakeUp())
+    store.on_wakeup(WakeUp())
     await store.queues()
     for _ in range(20):
         await asyncio.gather(*(store._db.value("schema_version") for _ in range(3)))
