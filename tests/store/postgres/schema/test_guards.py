@@ -16,7 +16,7 @@ READ_COMMITTED = (
     "sweep_passes try_lock_waiting"
 )
 """They take a lock and then read what is younger than it, which an older snapshot would hide [rule 2]."""
-EPOCH = "beat ensure_lane hand_back lead register rotation_begin take_ahead worker_alone worker_fence"
+EPOCH = "ensure_lane hand_back heartbeat lead register rotation_begin take_ahead worker_alone worker_fence"
 """They give out numbers or trust a worker, which nobody may after a recovery [S3]."""
 GIVEN = {"p_id": "2", "p_name": "'name'", "p_queue": "'queue'", "p_worker": "1"}
 """Arguments without which a function refuses the call before it comes to the guard; the others are NULL."""
