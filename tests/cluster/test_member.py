@@ -125,7 +125,7 @@ async def test_c9_without_a_heartbeat_for_a_lease_every_worker_is_given_up(line:
         await until_it_is(lambda: _heartbeat_past(line, 7, 1), True)
         with line.cut():
             await until(lambda: one.lost == [7] and other.lost == [8])
-            assert not member.reachable
+            await until(lambda: not member.reachable)
 
 
 async def test_c9_the_fence_comes_before_anybody_else_may_take_the_jobs(line: Line) -> None:

@@ -252,7 +252,7 @@ async def test_f6_plain_functions_run_one_after_the_other(wired: Windlass, line:
         await until(lambda: len(ran) == 60)
         await until(lambda: session.holdings.none)
     assert ran == list(range(60))
-    assert line.calls["finish"] < 40
+    assert line.calls["finish"] < 60  # not one for each
 
 
 async def test_f6_a_queue_that_is_closed_gives_its_followers_back(

@@ -1,5 +1,5 @@
 """Limits on PostgreSQL [F3] [F6] [C3]: who waits at which gate, how far ordering keys have come, and letting
-the next ones in. The decisions are in SQL: see `sql/limits_admit.sql`."""
+the next ones in. The decisions are in SQL: see `sql/flow/limits_admit.sql`."""
 
 from __future__ import annotations
 

@@ -137,8 +137,8 @@ END $$;
 
 -- Waits until no claim and no flush of a worker is under way, keeps others out until the transaction ends,
 -- and says whether it lives.
--- Callers: finish, for attempts that did not simply succeed; split; the store's held. May call: worker. Plan:
--- free. Lock: the life row FOR NO KEY UPDATE, which does not wait for checkpoints in handlers' own
+-- Callers: finish, for attempts that did not simply succeed; split; the store's unfinished. May call: worker.
+-- Plan: free. Lock: the life row FOR NO KEY UPDATE, which does not wait for checkpoints in handlers' own
 -- transactions, however long these last [S2].
 -- A flush or claim whose connection broke may still be running in the server. To decide what that worker
 -- holds, read in a later statement: an earlier snapshot cannot see what was about to commit. It must be the
@@ -159,7 +159,8 @@ END $$;
 -- ==== What a worker holds ====
 
 -- The jobs a worker holds: the unfinished seqs of its claims, with their ready rows.
--- Callers: heartbeat, hand_back, count_running, the store's held. May call: worker. Plan: pinned. Lock: none.
+-- Callers: heartbeat, hand_back, count_running, the store's unfinished. May call: worker. Plan: pinned. Lock:
+-- none.
 -- The worker's floor bounds the search: every claim below it is finished. Volatile, so that its snapshot is
 -- taken after its locks: an older one may miss a claim that a rotation has just carried to another segment.
 -- Each OFFSET 0 is a fence [rule 8]: joined in another order, `unfinished` runs once per ready row of the
