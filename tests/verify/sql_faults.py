@@ -12,7 +12,7 @@ import os
 import signal
 import time
 from collections import Counter
-from contextlib import nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,6 +21,7 @@ import pytest
 from psycopg import sql
 
 from tests.postgres import Server
+from tests.postgres_install import Version
 from tests.verify.sql_mutation import within
 from windlass.store.postgres.schema import functions
 from windlass.store.postgres.schema.sources import definitions
@@ -45,33 +46,63 @@ def pytest_runtestloop(session: pytest.Session) -> bool:
     file = Path(plan["file"])
     items = {item.nodeid: item for item in session.items}
     guards = {name: 0.5 for name in items if name.startswith(GUARDS)}
+    fails: set[str] = set()
     gc.collect()
     gc.freeze()  # a child copies what it touches
     with Server(18, fsync=False) as server:
-        setattr(tests.conftest, "Server", lambda *_, **__: nullcontext(server))  # noqa: B010
+
+        def same(version: Version, *, fsync: bool) -> AbstractContextManager[Server]:
+            return nullcontext(server) if version == server.version else Server(version, fsync=fsync)
+
+        setattr(tests.conftest, "Server", same)  # noqa: B010
         for fault in plan["faults"]:
             with suppress(FileExistsError):
                 (FOLDER.parent / "begun" / fault["key"]).touch(exist_ok=False)
+                lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+                known = [row for row in map(json.loads, lines) if row["noticed"]]
                 calls = {test: s for test, s in plan["calls"][fault["function"]].items() if test in items}
-                chosen = within(likely_first(calls, fault, file), plan["seconds"])
-                first = guards if fault["kind"] == "fence" else {}
-                row = _tried(server, fault, items, first | chosen)
+                chosen = within(likely_first(calls, fault, known), plan["seconds"])
+                if fault["kind"] == "fence":
+                    chosen = guards | chosen
+                for test in fails & chosen.keys():
+                    del chosen[test]
+                row, left = _judged(server, fault, items, chosen, {row["by"] for row in known})
+                fails |= chosen.keys() - left.keys()
                 with file.open("a", encoding="utf-8") as out:  # one write, so processes do not tear lines
                     out.write(json.dumps(fault | row | {"seconds": plan["seconds"]}) + "\n")
     return True
 
 
-def likely_first(calls: dict[str, float], fault: dict[str, Any], file: Path) -> dict[str, float]:
+def likely_first(
+    calls: dict[str, float], fault: dict[str, Any], known: list[dict[str, Any]]
+) -> dict[str, float]:
     """Put the tests first that noticed other faults of this function, then those that noticed any of the
     same room; at last those that take long."""
     kills: Counter[str] = Counter()
-    if file.exists():
-        for line in file.read_text(encoding="utf-8").splitlines():
-            row = json.loads(line)
-            if row["noticed"] and row["path"] == fault["path"]:
-                kills[row["by"]] += 100 if row["function"] == fault["function"] else 1
+    for row in known:
+        if row["path"] == fault["path"]:
+            kills[row["by"]] += 100 if row["function"] == fault["function"] else 1
     order = sorted(calls, key=lambda test: (-kills[test] / calls[test], calls[test] > LONG))
     return {test: calls[test] for test in order}
+
+
+def _judged(
+    server: Server,
+    fault: dict[str, Any],
+    items: dict[str, pytest.Item],
+    chosen: dict[str, float],
+    trusted: set[str],
+) -> tuple[dict[str, Any], dict[str, float]]:
+    """Try a fault. A test that fails without it, too, has noticed nothing: the others are tried again, and
+    returned."""
+    left = dict(chosen)
+    while True:
+        row = _tried(server, fault, items, left)
+        by = row["by"]
+        nothing = fault | {"begin": 0, "end": 0, "to": ""}
+        if not by or by in trusted or not _tried(server, nothing, items, {by: left[by]})["noticed"]:
+            return row, left
+        del left[by]
 
 
 def _tried(
@@ -88,9 +119,10 @@ def _tried(
     status = _ended(child, chosen)
     planted.write_text(text, encoding="utf-8")
     _clear(server)
+    by = "" if status == 0 else RUNNING.read_text(encoding="utf-8")
     return {
-        "noticed": status != 0,
-        "by": "" if status == 0 else RUNNING.read_text(encoding="utf-8"),
+        "noticed": by != "",
+        "by": by,
         "hung": status is None,
         "took": round(time.monotonic() - began, 1),
     }
