@@ -67,6 +67,11 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     status: int
     tag: str
 
+    @property
+    def needs_body(self) -> bool:
+        """Return whether a request must have a body: one of its fields has no default."""
+        return self.body is not None and any(each.required for each in msgspec.structs.fields(self.body))
+
 
 class Table(list[Endpoint]):
     """Endpoints of one subject. Query, body and answer of each are read from its handler's annotations, and
