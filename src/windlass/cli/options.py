@@ -16,6 +16,7 @@ from click.shell_completion import CompletionItem
 from windlass.cli.target import Target, passwords_in
 from windlass.core import ids
 from windlass.core.durations import seconds, size
+from windlass.core.flow.caps import cap_text
 from windlass.core.flow.rates import per_second
 from windlass.core.states import State
 from windlass.errors import WindlassError
@@ -149,7 +150,9 @@ def filters(*, state: bool) -> Callable[[F], F]:
         task_filter,
         *([click.option("--state", type=states, help="Only jobs in this state.")] if state else []),
         click.option("--tag", metavar="TAG", help="Only jobs with this tag."),
-        click.option("--text", metavar="TEXT", help="Only jobs whose payload or last error has this text."),
+        click.option(
+            "--text", metavar="TEXT", help="Only jobs whose payload or last error has this text; case counts."
+        ),
         click.option("--error", metavar="TYPE", help=f"Only {failed} whose last error has this type."),
     ]
 
@@ -180,9 +183,12 @@ class Span(Reader):
 
     name = "duration"
 
-    def __init__(self, hint: str = "", least: float = 0.0, ever: str | None = None) -> None:
+    def __init__(
+        self, hint: str = "", least: float = 0.0, ever: str | None = None, most: float = math.inf
+    ) -> None:
         self._hint = hint
         self._least = least
+        self._most = most
         self._ever = ever
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
@@ -195,6 +201,8 @@ class Span(Reader):
             self.fail(f"{error}{self._hint}", param, ctx)
         if span < self._least:
             self.fail(f"{value!r} is too short; the minimum is {self._least:g} s", param, ctx)
+        if span > self._most:
+            self.fail(f"{value!r} is too long; the maximum is {self._most:,.0f} s", param, ctx)
         return span
 
 
@@ -207,6 +215,19 @@ class PerSecond(Reader):
         """Read a rate."""
         try:
             return per_second(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+class Cap(Reader):
+    """A cap: a number of tokens, or one with its period, such as 2M/day."""
+
+    name = "cap"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
+        """Read a cap."""
+        try:
+            return cap_text(value)
         except ValueError as error:
             self.fail(str(error), param, ctx)
 

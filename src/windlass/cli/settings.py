@@ -10,7 +10,7 @@ import click
 import msgspec
 from click.types import convert_type
 
-from windlass.cli.options import Count, JobId, OrWord, PerSecond, QueueName, Reader, Span, header, moment
+from windlass.cli.options import Cap, Count, JobId, OrWord, PerSecond, QueueName, Reader, Span, header, moment
 from windlass.core.flow.rates import rate_text
 from windlass.presentation.text import one_line, span
 from windlass.store.fields import Field, JobOptions, Unit, fields_of
@@ -28,6 +28,7 @@ READERS: Final[Mapping[Unit, tuple[Reader, str | None]]] = {
     "time": (Span(), "DURATION"),
     "rate": (PerSecond(), "RATE"),
     "size": (Count(), "SIZE"),
+    "cap": (Cap(), "CAP"),
     "on, off": (click.BOOL, "on|off"),
     "moment": (convert_type(moment), "TIME"),
     "ids": (JobId(), "ID"),
