@@ -53,7 +53,7 @@ class Shop:
 
     def at(self, url: str) -> None:
         """Use this database, whatever the environment says."""
-        # With a short lease it hears of cancels within a second, since it beats as often.
+        # With a short lease it hears of cancels within a second, since it sends heartbeats as often.
         self.app.settings = Settings(database_url=url, lease=3.0, label_prefix="shop", label_version="1.4")
 
     def _declare(self) -> None:

@@ -23,7 +23,7 @@ async def test_cancel_cascades(rig: Rig, how: str) -> None:
     parent = await rig.parent_record(id)
     assert (parent.state, parent.cancel_requested, parent.out, parent.cancelled) == (W, True, 1, 1)
     assert await rig.states(id) == [State.RUNNING, C, W, W]
-    assert (await rig.store.beat(worker)).cancel == {running.id}
+    assert (await rig.store.heartbeat(worker)).cancel == {running.id}
     assert await rig.claim(worker) == []
     await rig.finish(worker, running, Kind.CANCELLED)
     parent = await rig.parent_record(id)

@@ -166,7 +166,7 @@ class Crowd:
     async def die(self) -> None:
         if self.random.random() < 0.5:
             (worker,) = await self.store.workers()
-            assert await self.store.rescue(self.worker, worker.beat, DeathPolicy(poison=2)) is not None
+            assert await self.store.rescue(self.worker, worker.heartbeat, DeathPolicy(poison=2)) is not None
             for lost in self.held[:1]:
                 with pytest.raises(WorkerLost):
                     await self.store.split(self.worker, next(self.flushes), lost, Plan(parts=[]))

@@ -94,8 +94,8 @@ class PostgresStore:
         self.unfinished: Final = self._claims.unfinished
         self.fences: Final = self._claims.fences
         self.wait: Final = self._claims.wait
-        self.relay: Final = self._listener.relay
-        self.told: Final = self._listener.told
+        self.forward_wakeups: Final = self._listener.forward_wakeups
+        self.on_wakeup: Final = self._listener.on_wakeup
         self.polling: Final = self._claims.polling
 
         self.finish: Final = self._outcomes.finish
@@ -123,7 +123,7 @@ class PostgresStore:
         self.register: Final = self._workers.register
         self.rehearse: Final = self._rehearsal.rehearse
         self.retire: Final = self._workers.retire
-        self.beat: Final = self._workers.beat
+        self.heartbeat: Final = self._workers.heartbeat
         self.workers: Final = self._workers.workers
         self.published_queue: Final = self._workers.published_queue
         self.published_tasks: Final = self._workers.published_tasks

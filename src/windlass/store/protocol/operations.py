@@ -20,8 +20,8 @@ class Steering(Protocol):
 
     async def cancel(self, jobs: Sequence[int]) -> dict[int, records.CancelAnswer]:
         """Cancel jobs [O5]. A waiting one is `cancelled` now. For a running one cancel is `requested`: the
-        host of its worker is woken, and at the latest hears of it with the worker's next beat. One that has
-        ended is `finished` and stays as it is."""
+        host of its worker is woken, and at the latest hears of it with the worker's next heartbeat. One that
+        has ended is `finished` and stays as it is."""
 
     async def delete(self, jobs: Sequence[int]) -> dict[int, records.DeleteAnswer]:
         """Remove jobs. A waiting or ended one is `deleted` and no longer found; for a running one its cancel

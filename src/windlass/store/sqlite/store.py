@@ -25,7 +25,7 @@ from windlass.store.sqlite import (
     claims,
     cluster,
     deferred,
-    handover,
+    flush_claims,
     listing,
     measures,
     moving,
@@ -156,7 +156,7 @@ class SQLiteStore:
 
     register: Final = _write(workers.register)
     retire: Final = _write(workers.retire)
-    beat: Final = _write(workers.beat)
+    heartbeat: Final = _write(workers.heartbeat)
     rescue: Final = _write(workers.rescue)
     published_queue: Final = _read(workers.published_queue)
     published_tasks: Final = _read(workers.published_tasks)
@@ -170,7 +170,7 @@ class SQLiteStore:
     claim: Final = _write(parents.claim)
     unfinished: Final = _read(claims.unfinished)
     fences: Final = _read(claims.fences)
-    finish: Final = _write(handover.finish)
+    finish: Final = _write(flush_claims.finish)
 
     async def wait(self, queues: Sequence[str], timeout: float, abilities: Set[str] = NONE) -> bool:
         soon = await self.database.read(
@@ -179,20 +179,20 @@ class SQLiteStore:
         look = lambda connection: claims.has_work(connection, queues, self._clock(), abilities)  # noqa: E731
         return await self.database.wait(look, min(timeout, soon), by_time=True) is True
 
-    async def relay(self, queues: Sequence[str], tell: Callable[[records.WakeUp], None]) -> None:
-        """See Store.relay: each process has a socket of its own, and looks at the file."""
-        hears = self.database.hears_others
+    async def forward_wakeups(self, queues: Sequence[str], forward: Callable[[records.WakeUp], None]) -> None:
+        """See Store.forward_wakeups: each process has a socket of its own, and looks at the file."""
+        receives = self.database.receives_others
         await self.database.watch(
-            cluster.steering, lambda steering: tell(records.WakeUp(tuple(steering[1]), hears=hears))
+            cluster.steering, lambda steering: forward(records.WakeUp(tuple(steering[1]), receives=receives))
         )
 
-    def told(self, wake_up: records.WakeUp | None) -> None:
-        """See Store.told."""
+    def on_wakeup(self, wake_up: records.WakeUp | None) -> None:
+        """See Store.on_wakeup."""
 
     async def polling(self, queues: Sequence[str]) -> records.Polling:
         took = [await self._timed_look(queues) for _ in range(claims.LOOKS)]
         every = self.database.longest
-        return records.Polling(every, self.database.hears_others, 1 / every, statistics.median(took))
+        return records.Polling(every, self.database.receives_others, 1 / every, statistics.median(took))
 
     async def _timed_look(self, queues: Sequence[str]) -> float:
         before = time.monotonic()

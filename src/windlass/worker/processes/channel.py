@@ -38,7 +38,7 @@ class Steer(msgspec.Struct, frozen=True, tag=True):
 
 
 class Wake(msgspec.Struct, frozen=True, tag=True):
-    """To the child: what was heard for it."""
+    """To the child: a wake-up for it."""
 
     wake_up: WakeUp
 

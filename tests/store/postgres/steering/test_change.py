@@ -4,6 +4,8 @@ left open until the other waits for it or has passed over it [rule 13]."""
 import asyncio
 from datetime import timedelta
 
+import pytest
+
 from tests.store.postgres.kit import Base, answer
 
 CHANGE = "SELECT windlass.change($1, p_payload => $2)"
@@ -129,6 +131,7 @@ async def test_a_change_waits_for_the_promotion_in_flight(alone: Base) -> None:
     assert [(each.id, each.payload) for each in got.jobs] == [(job, "[2]")]
 
 
+@pytest.mark.slow
 async def test_rotation_leaves_a_segment_alone_while_a_change_is_open(alone: Base) -> None:
     """[E8] [rule 7] And carries on what it has made of the job, however often the ring turns."""
     lane, worker = await alone.lane(), await alone.worker()

@@ -59,7 +59,8 @@ async def test_telling_is_all_or_nothing(alone: Base) -> None:
 
 
 async def test_telling_waits_for_no_job_and_no_job_waits_for_it(alone: Base) -> None:
-    """[M2] A claim, its finish and a beat go on while what was told is not committed, and the other way."""
+    """[M2] A claim, its finish and a heartbeat go on while what was told is not committed, and the other
+    way."""
     lane, worker = await alone.lane(), await alone.worker()
     await alone.look.enqueue()
     reporter, store = await alone.session(), await alone.store()
@@ -71,7 +72,7 @@ async def test_telling_waits_for_no_job_and_no_job_waits_for_it(alone: Base) -> 
     async with within(5):
         got = await alone.claim(lane, worker)
         assert (await alone.finish(worker, got.jobs)).applied == 1
-        await store.beat(worker)
+        await store.heartbeat(worker)
         await store.retire(worker)
         assert (await store.rotate(force=True)).reclaimed
     await reporter.commit()

@@ -42,7 +42,7 @@ END $$;
 
 -- Requests the cancel of a job that runs, and wakes the host of the worker that holds it. A parent has none.
 -- Callers: cancel_job, delete, request_cancels. May call: worker. Plan: the caller's. Lock: none.
--- Where the word gets lost, the worker's next beat tells.
+-- Where the word gets lost, the worker's next heartbeat tells.
 CREATE OR REPLACE FUNCTION windlass.request_cancel(p_job bigint, p_worker bigint) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN

@@ -325,9 +325,9 @@ CREATE TABLE windlass_worker (
     boot       TEXT NOT NULL,
     lease      REAL NOT NULL,
     alive      INTEGER NOT NULL,
-    beat       INTEGER NOT NULL DEFAULT 0,
+    heartbeat  INTEGER NOT NULL DEFAULT 0,
     started_at REAL NOT NULL,
-    beat_at    REAL NOT NULL,
+    heartbeat_at REAL NOT NULL,
     name       TEXT NOT NULL DEFAULT '',
     process    TEXT NOT NULL DEFAULT '',
     abilities  TEXT NOT NULL DEFAULT '[]'   -- JSON: what it has that some jobs need [K14]

@@ -22,8 +22,8 @@ CUT = """SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
           WHERE query ILIKE 'LISTEN%' AND datname = current_database()"""
 
 
-class Told:
-    """What a store told, and the store that is told it."""
+class Forwarded:
+    """The wake-ups that one store forwarded, and the store that gets them."""
 
     def __init__(self, store: PostgresStore) -> None:
         self.words: list[WakeUp] = []
@@ -31,31 +31,33 @@ class Told:
 
     def __call__(self, wake_up: WakeUp) -> None:
         self.words.append(wake_up)
-        self._store.told(wake_up)
+        self._store.on_wakeup(wake_up)
 
 
 @asynccontextmanager
-async def relay(base: Base, *queues: str) -> AsyncIterator[tuple[PostgresStore, PostgresStore, Told]]:
+async def forwarding(
+    base: Base, *queues: str
+) -> AsyncIterator[tuple[PostgresStore, PostgresStore, Forwarded]]:
     """Two stores: one listens for the other."""
     await base.lane()
     parent, child = await base.store(), await base.store()
-    told = Told(child)
-    child.told(WakeUp(hears=False))
-    relaying = asyncio.create_task(parent.relay(queues or [base.queue], told))
+    forwarded = Forwarded(child)
+    child.on_wakeup(WakeUp(receives=False))
+    task = asyncio.create_task(parent.forward_wakeups(queues or [base.queue], forwarded))
     try:
 
-        async def hears() -> bool:
-            return child._listener.hears
+        async def receives() -> bool:
+            return child._listener.receives
 
-        await until(hears, 10.0)
-        yield parent, child, told
+        await until(receives, 10.0)
+        yield parent, child, forwarded
     finally:
-        relaying.cancel()
-        await asyncio.gather(relaying, return_exceptions=True)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 async def test_who_is_told_hears_of_work_and_does_not_listen(alone: Base) -> None:
-    async with relay(alone) as (_, child, told):
+    async with forwarding(alone) as (_, child, forwarded):
         worker = await alone.worker()
         assert await child.claim(worker, [alone.queue], 10) == []
         waiting = asyncio.create_task(child.wait([alone.queue], 60))
@@ -68,18 +70,18 @@ async def test_who_is_told_hears_of_work_and_does_not_listen(alone: Base) -> Non
         (claim,) = await child.claim(worker, [alone.queue], 10)
         assert len(claim.jobs) == 1
         assert await alone.look.value(LISTENERS) == 1
-        assert told.words[-1] == WakeUp((alone.queue,))
+        assert forwarded.words[-1] == WakeUp((alone.queue,))
 
 
 async def test_a_word_between_the_look_and_the_wait_is_not_lost(alone: Base) -> None:
-    async with relay(alone) as (_, child, told):
+    async with forwarding(alone) as (_, child, forwarded):
         worker = await alone.worker()
         assert await child.claim(worker, [alone.queue], 10) == []
-        before = len(told.words)
+        before = len(forwarded.words)
         await alone.look.enqueue()
 
         async def came() -> bool:
-            return len(told.words) > before
+            return len(forwarded.words) > before
 
         await until(came, 5.0)
         watch = Stopwatch()
@@ -89,21 +91,21 @@ async def test_a_word_between_the_look_and_the_wait_is_not_lost(alone: Base) -> 
 
 async def test_only_what_was_asked_for_is_told(alone: Base) -> None:
     """Other queues, and what the coordinator listens for, are nothing to a child."""
-    async with relay(alone, "other") as (_, _, told):
-        before = len(told.words)
+    async with forwarding(alone, "other") as (_, _, forwarded):
+        before = len(forwarded.words)
         await alone.look.run(f"SELECT pg_notify('windlass', '{alone.queue}')")
         await alone.look.run("SELECT pg_notify('windlass', 'other')")
 
         async def came() -> bool:
-            return len(told.words) > before
+            return len(forwarded.words) > before
 
         await until(came, 5.0)
-        assert told.words[before:] == [WakeUp(("other",))]
+        assert forwarded.words[before:] == [WakeUp(("other",))]
 
 
 async def test_the_end_of_a_job_reaches_who_waits_for_it_where_others_listen(alone: Base) -> None:
     """[O8] A handler that waits for another job's result."""
-    async with relay(alone) as (parent, child, _):
+    async with forwarding(alone) as (parent, child, _):
         (receipt,) = await parent.enqueue([NewJob(task="t", payload="{}", queue=alone.queue)])
         waiting = asyncio.create_task(child.wait_finished(receipt.id, 30))
         await asyncio.sleep(0.05)
@@ -115,28 +117,28 @@ async def test_the_end_of_a_job_reaches_who_waits_for_it_where_others_listen(alo
 
 async def test_who_is_told_polls_while_nobody_hears_and_looks_when_somebody_does_again(alone: Base) -> None:
     """[fault 18] A wake-up may have come while nobody listened."""
-    async with relay(alone) as (_, child, told):
+    async with forwarding(alone) as (_, child, forwarded):
         worker = await alone.worker()
         assert await child.claim(worker, [alone.queue], 10) == []
         waiting = asyncio.create_task(child.wait([alone.queue], 60))
         await asyncio.sleep(0.05)
-        before = len(told.words)
+        before = len(forwarded.words)
         await alone.look.run(CUT)
         watch = Stopwatch()
         assert await waiting
         assert watch.seconds() < 2, "it looks at once"
 
         async def again() -> bool:
-            return any(word.missed and word.hears for word in told.words[before:])
+            return any(word.missed and word.receives for word in forwarded.words[before:])
 
         await until(again, 10.0)
-        assert WakeUp(hears=False) in told.words[before:]
-        assert child._listener.hears
+        assert WakeUp(receives=False) in forwarded.words[before:]
+        assert child._listener.receives
 
 
 async def test_who_is_told_nothing_any_more_listens_itself(alone: Base) -> None:
-    async with relay(alone) as (_, child, _):
-        child.told(None)
+    async with forwarding(alone) as (_, child, _):
+        child.on_wakeup(None)
         assert await child._listener.check(5.0)
         assert await alone.look.value(LISTENERS) == 2
 

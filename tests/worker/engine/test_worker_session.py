@@ -8,28 +8,30 @@ import msgspec
 import pytest
 
 from tests.worker.line import Line, until, until_it_is
-from tests.worker.shifts import Handlers, on_shift
+from tests.worker.worker_sessions import Handlers, on_session
 from windlass import Context, Retry, State, Windlass
 from windlass.errors import StoreUnavailable, WorkerLost
 from windlass.store.records import QueueRecord
 from windlass.worker.engine import capacity, claimer, unanswered_claims
 from windlass.worker.engine.assignment import Assignment
-from windlass.worker.engine.shift import Shift
+from windlass.worker.engine.worker_session import WorkerSession
 from windlass.worker.handlers.runner import Runner
 
 
-def closed(shift: Shift) -> Assignment:
-    return shift.assignment.without("default")
+def closed(session: WorkerSession) -> Assignment:
+    return session.assignment.without("default")
 
 
-async def buffered(shift: Shift, line: Line, handlers: Handlers, slots: int, waiting: int = 1) -> None:
+async def buffered(
+    session: WorkerSession, line: Line, handlers: Handlers, slots: int, waiting: int = 1
+) -> None:
     """Fill the slots with jobs that wait, and the buffer with so many more: a worker that knows short jobs
     claims ahead."""
     await handlers.quick.aenqueue_many([()] * 60)
-    await until(lambda: len(handlers.runs) == 60 and shift.holdings.none)
+    await until(lambda: len(handlers.runs) == 60 and session.holdings.none)
     await handlers.waits.aenqueue_many([()] * (slots + waiting))
     await until(lambda: len(handlers.running) == slots)
-    await until(lambda: sum(map(len, shift.capacity.buffers.values())) == waiting)
+    await until(lambda: sum(map(len, session.capacity.buffers.values())) == waiting)
 
 
 # -- claims ---------------------------------------------------------------------------------------------
@@ -41,8 +43,8 @@ async def test_a_claim_whose_answer_was_lost_loses_no_job(
     """[C5] What it gave is found, released, claimed again and run: each job once."""
     ids = await handlers.quick.aenqueue_many([()] * 20)
     line.lose_answer("claim", times=2)
-    async with on_shift(wired, line) as shift:
-        await until(lambda: len(handlers.runs) == 20 and shift.holdings.none)
+    async with on_session(wired, line) as session:
+        await until(lambda: len(handlers.runs) == 20 and session.holdings.none)
     assert handlers.runs == dict.fromkeys(ids, 1)
     depth = (await line.depth())["default"]
     assert (depth.ready, depth.running) == (0, 0)
@@ -54,14 +56,14 @@ async def test_a_lost_answer_does_not_release_what_runs(
     wired: Windlass, line: Line, handlers: Handlers
 ) -> None:
     """[C5] Jobs that run, that wait for a slot or for their outcome's flush are known, and stay."""
-    async with on_shift(wired, line, slots=3) as shift:
+    async with on_session(wired, line, slots=3) as session:
         first = await handlers.waits.aenqueue()
         await until(lambda: handlers.running == {first.id})
         line.lose_answer("claim")
         second = await handlers.waits.aenqueue()
         await until(lambda: handlers.running == {first.id, second.id})
         handlers.proceed.set()
-        await until(lambda: shift.holdings.none and not shift.running)
+        await until(lambda: session.holdings.none and not session.running)
     assert handlers.runs == {first.id: 1, second.id: 1}
 
 
@@ -78,7 +80,7 @@ async def test_a_claim_that_comes_about_late_is_found_though_no_slot_is_free(
         await line.real.claim(line.arguments["unfinished"][0], ["default"], 1)
 
     line.after["unfinished"] = begin_it_now
-    async with on_shift(wired, line, slots=1):
+    async with on_session(wired, line, slots=1):
         await until(lambda: handlers.running == {other.id})
         await until_it_is(late.astatus, State.READY)
         assert handlers.running == {other.id}
@@ -89,8 +91,8 @@ async def test_looking_for_lost_jobs_is_tried_again(wired: Windlass, line: Line,
     job = await handlers.quick.aenqueue()
     line.lose_answer("claim")
     line.fail("unfinished", StoreUnavailable("still broken"), StoreUnavailable("and still"))
-    async with on_shift(wired, line) as shift:
-        await until(lambda: handlers.runs[job.id] and shift.holdings.none)
+    async with on_session(wired, line) as session:
+        await until(lambda: handlers.runs[job.id] and session.holdings.none)
     assert handlers.runs == {job.id: 1}
     assert line.calls["unfinished"] >= 3
 
@@ -104,10 +106,10 @@ async def test_an_error_of_the_wake_up_is_no_busy_loop(
         raise RuntimeError("nobody foresaw this")
 
     line.before["wait"] = broken
-    async with on_shift(wired, line) as shift:
+    async with on_session(wired, line) as session:
         await until(lambda: line.calls["wait"] >= 2)
         job = await handlers.quick.aenqueue()
-        await until(lambda: handlers.runs[job.id] and shift.holdings.none)
+        await until(lambda: handlers.runs[job.id] and session.holdings.none)
         assert line.calls["wait"] < 20
     assert "nobody foresaw this" in caplog.text
 
@@ -120,15 +122,15 @@ async def test_jobs_that_wait_for_a_slot_go_back_after_a_second(
 ) -> None:
     """Full slots keep nothing from others: what was claimed ahead is handed back, uncharged."""
     monkeypatch.setattr(capacity, "STALE", 0.0)
-    async with on_shift(wired, line, slots=2) as shift:
-        await buffered(shift, line, handlers, 2)
-        shift.steer(shift.assignment)
-        assert not any(shift.capacity.buffers.values())
-        await until(lambda: shift.log.settled)
+    async with on_session(wired, line, slots=2) as session:
+        await buffered(session, line, handlers, 2)
+        session.steer(session.assignment)
+        assert not any(session.capacity.buffers.values())
+        await until(lambda: session.log.settled)
         depth = (await line.depth())["default"]
         assert depth.ready + depth.running == 3
         assert len(handlers.running) == 2
-        assert not shift.claimer.wants()  # and it does not claim them again while what runs takes so long
+        assert not session.claimer.wants()  # and it does not claim them again while what runs takes so long
 
 
 async def test_jobs_that_will_have_their_slots_soon_are_kept(
@@ -136,53 +138,53 @@ async def test_jobs_that_will_have_their_slots_soon_are_kept(
 ) -> None:
     """On a busy machine a buffer may be full whenever it is looked at, and yet move. However often it is
     looked at, its pace is that of a second."""
-    async with on_shift(wired, line, slots=2) as shift:
-        await buffered(shift, line, handlers, 2)
-        shift.steer(shift.assignment)
-        begun, since = shift.capacity._stuck["default"]
-        shift.steer(shift.assignment)
-        assert shift.capacity._stuck["default"] == (begun, since)
-        shift.capacity._stuck["default"] = (begun - 1, since - 60)  # one was started since a minute ago
-        shift.steer(shift.assignment)
-        assert any(shift.capacity.buffers.values())
-        shift.capacity._stuck["default"] = (begun, since - 60)  # none was
-        shift.steer(shift.assignment)
-        assert not any(shift.capacity.buffers.values())
+    async with on_session(wired, line, slots=2) as session:
+        await buffered(session, line, handlers, 2)
+        session.steer(session.assignment)
+        begun, since = session.capacity._stuck["default"]
+        session.steer(session.assignment)
+        assert session.capacity._stuck["default"] == (begun, since)
+        session.capacity._stuck["default"] = (begun - 1, since - 60)  # one was started since a minute ago
+        session.steer(session.assignment)
+        assert any(session.capacity.buffers.values())
+        session.capacity._stuck["default"] = (begun, since - 60)  # none was
+        session.steer(session.assignment)
+        assert not any(session.capacity.buffers.values())
 
 
 async def test_jobs_that_are_started_too_slowly_go_back(
     wired: Windlass, line: Line, handlers: Handlers
 ) -> None:
     """Some were started, but the many that wait would wait for long: others may be idle."""
-    async with on_shift(wired, line, slots=2) as shift:
-        await buffered(shift, line, handlers, 2, waiting=1 + capacity.SOON)
-        shift.steer(shift.assignment)
-        begun, since = shift.capacity._stuck["default"]
-        shift.capacity._stuck["default"] = (begun - 1, since - 60)
-        shift.steer(shift.assignment)
-        assert not any(shift.capacity.buffers.values())
+    async with on_session(wired, line, slots=2) as session:
+        await buffered(session, line, handlers, 2, waiting=1 + capacity.SOON)
+        session.steer(session.assignment)
+        begun, since = session.capacity._stuck["default"]
+        session.capacity._stuck["default"] = (begun - 1, since - 60)
+        session.steer(session.assignment)
+        assert not any(session.capacity.buffers.values())
 
 
-async def test_in_a_crowd_one_that_is_woken_in_vain_gives_way(
+async def test_among_peers_one_that_is_woken_in_vain_gives_way(
     wired: Windlass, line: Line, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Until there is something to do here; alone, or after a quiet time, it never waits."""
     monkeypatch.setattr(claimer, "GIVE_WAY", 3600.0)
-    async with on_shift(wired, line) as shift:
-        shift.claimer._woken_at = float("-inf")
+    async with on_session(wired, line) as session:
+        session.claimer._woken_at = float("-inf")
         for _ in range(9):
-            await shift.claimer._give_way()  # alone: at once
-        assert shift.claimer._in_vain == 8
-        crowd = dict.fromkeys(shift.assignment.slots, 64)
-        shift.steer(Assignment(shift.assignment.slots, shift.assignment.queues, crowd))
-        shift.changed.clear()
-        waiting = asyncio.create_task(shift.claimer._give_way())
+            await session.claimer._give_way()  # alone: at once
+        assert session.claimer._in_vain == 8
+        peers = dict.fromkeys(session.assignment.slots, 64)
+        session.steer(Assignment(session.assignment.slots, session.assignment.queues, peers))
+        session.changed.clear()
+        waiting = asyncio.create_task(session.claimer._give_way())
         assert not (await asyncio.wait({waiting}, timeout=0.01))[0]
-        shift.changed.set()
+        session.changed.set()
         await waiting
-        shift.claimer._woken_at = float("-inf")
-        await shift.claimer._give_way()  # quiet since long
-        assert shift.claimer._in_vain == 0
+        session.claimer._woken_at = float("-inf")
+        await session.claimer._give_way()  # quiet since long
+        assert session.claimer._in_vain == 0
 
 
 class EarlyTimers:
@@ -198,9 +200,9 @@ async def test_k10_who_held_back_for_others_claims_again_though_its_timer_was_ea
     """[K10] Nothing ends, nothing is enqueued, and nothing is compared: only the timer brings it back."""
     monkeypatch.setattr(unanswered_claims, "EVERY", 1000)
     await line.open()
-    async with on_shift(wired, line) as shift:
-        monkeypatch.setattr(shift.claimer, "_loop", EarlyTimers())
-        shift.steer(msgspec.structs.replace(shift.assignment, serving={"default": 2}))
+    async with on_session(wired, line) as session:
+        monkeypatch.setattr(session.claimer, "_loop", EarlyTimers())
+        session.steer(msgspec.structs.replace(session.assignment, serving={"default": 2}))
         await handlers.waits.aenqueue_many([()] * 4)
         await until(lambda: len(handlers.running) == 4)
 
@@ -209,36 +211,36 @@ async def test_a_job_ahead_goes_back_when_its_queue_is_paused(
     wired: Windlass, line: Line, handlers: Handlers
 ) -> None:
     """[K2] And what runs goes on."""
-    async with on_shift(wired, line, slots=2) as shift:
-        await buffered(shift, line, handlers, 2)
-        shift.steer(closed(shift))
-        await until(lambda: shift.log.settled)
+    async with on_session(wired, line, slots=2) as session:
+        await buffered(session, line, handlers, 2)
+        session.steer(closed(session))
+        await until(lambda: session.log.settled)
         assert (await line.depth())["default"].ready == 1
         assert len(handlers.running) == 2
         handlers.proceed.set()
-        await until(lambda: not shift.running)
+        await until(lambda: not session.running)
 
 
 async def test_a_job_ahead_is_cancelled_without_a_run(
     wired: Windlass, line: Line, handlers: Handlers
 ) -> None:
     """[O5]"""
-    async with on_shift(wired, line, slots=2) as shift:
-        await buffered(shift, line, handlers, 2)
-        (job,) = shift.capacity.buffers["default"]
+    async with on_session(wired, line, slots=2) as session:
+        await buffered(session, line, handlers, 2)
+        (job,) = session.capacity.buffers["default"]
         assert await wired.job(job.id).acancel() == "requested"
-        shift.cancel({job.id})
-        await until(lambda: shift.log.settled)
+        session.cancel({job.id})
+        await until(lambda: session.log.settled)
         assert await wired.job(job.id).astatus() == State.CANCELLED
         assert handlers.runs[job.id] == 0
 
 
 async def test_jobs_ahead_go_back_on_close(wired: Windlass, line: Line, handlers: Handlers) -> None:
     """[K2]"""
-    async with on_shift(wired, line, slots=2) as shift:
-        await buffered(shift, line, handlers, 2)
-        shift.close()
-        await until(lambda: shift.log.settled)
+    async with on_session(wired, line, slots=2) as session:
+        await buffered(session, line, handlers, 2)
+        session.close()
+        await until(lambda: session.log.settled)
         assert (await line.depth())["default"].ready == 1
 
 
@@ -253,17 +255,17 @@ async def test_a_job_told_to_stop_before_its_first_step_leaves_its_slot(
     loop = asyncio.get_running_loop()
     loop.set_task_factory(lambda loop, coroutine, **given: asyncio.Task(coroutine, loop=loop, **given))
     job = await handlers.waits.aenqueue()
-    async with on_shift(wired, line, slots=1) as shift:
-        start = shift.slots._start
+    async with on_session(wired, line, slots=1) as session:
+        start = session.slots._start
 
         def start_and_cancel(claimed: Any) -> None:
             start(claimed)
-            shift.cancel({claimed.id})
+            session.cancel({claimed.id})
 
-        monkeypatch.setattr(shift.slots, "_start", start_and_cancel)
+        monkeypatch.setattr(session.slots, "_start", start_and_cancel)
         await until_it_is(job.astatus, State.CANCELLED)
         monkeypatch.undo()
-        assert not shift.running
+        assert not session.running
         again = await handlers.waits.aenqueue()
         await until(lambda: handlers.running == {again.id})
     assert handlers.runs[job.id] == 0
@@ -284,10 +286,10 @@ async def test_an_error_inside_the_worker_is_told_and_the_slot_is_free(
     job = await handlers.waits.aenqueue()
     run = Runner.run
     monkeypatch.setattr(Runner, "run", broken)
-    async with on_shift(wired, line, slots=1) as shift:
+    async with on_session(wired, line, slots=1) as session:
         await until_it_is(job.astatus, State.RETRYING)
         monkeypatch.setattr(Runner, "run", run)
-        assert not shift.running
+        assert not session.running
         again = await handlers.waits.aenqueue()
         await until(lambda: handlers.running == {again.id})
     assert "a bug in the runner" in caplog.text
@@ -310,9 +312,9 @@ async def test_a_failure_hook_that_hangs_does_not_keep_the_slot(
         await asyncio.Event().wait()
 
     job = await fails.aenqueue()
-    async with on_shift(wired, line, slots=1) as shift:
+    async with on_session(wired, line, slots=1) as session:
         await until_it_is(job.astatus, State.DEAD)
-        assert not shift.running
+        assert not session.running
     assert "the failure hook" in caplog.text
 
 
@@ -332,12 +334,12 @@ async def test_c5_late_writes_are_refused_and_counted(wired: Windlass, line: Lin
                 seen.append("refused")
 
     job = await writes.aenqueue()
-    async with on_shift(wired, line) as shift:
+    async with on_session(wired, line) as session:
         await started.wait()
-        await line.retire(shift.worker)
+        await line.retire(session.worker)
         proceed.set()
-        await until(lambda: not shift.running)
-        await until(lambda: shift.log.refused == 3)
+        await until(lambda: not session.running)
+        await until(lambda: session.log.refused == 3)
     assert seen == ["refused", "refused"]
     record = await job.arecord()
     assert (record.checkpoint, record.state) == (None, State.READY)
@@ -347,22 +349,22 @@ async def test_warm_is_said_once_for_a_queue_that_went_well(
     wired: Windlass, line: Line, handlers: Handlers
 ) -> None:
     """[O3] Only for queues with throttles, not while they cool, and only after a success."""
-    async with on_shift(wired, line, throttles=2) as shift:
-        await shift.feedback.send()
+    async with on_session(wired, line, throttles=2) as session:
+        await session.feedback.send()
         assert line.calls["warm"] == 0
         await handlers.quick.aenqueue()
-        await until(lambda: handlers.runs and shift.holdings.none)
-        await shift.feedback.send()
-        await shift.feedback.send()
+        await until(lambda: handlers.runs and session.holdings.none)
+        await session.feedback.send()
+        await session.feedback.send()
         assert line.calls["warm"] == 1
         await handlers.quick.aenqueue()
-        await until(lambda: len(handlers.runs) == 2 and shift.holdings.none)
-        shift.steer(
+        await until(lambda: len(handlers.runs) == 2 and session.holdings.none)
+        session.steer(
             Assignment(
-                shift.assignment.slots, {"default": QueueRecord(name="default", throttles=2, cooling=5)}
+                session.assignment.slots, {"default": QueueRecord(name="default", throttles=2, cooling=5)}
             )
         )
-        await shift.feedback.send()
+        await session.feedback.send()
         assert line.calls["warm"] == 1
 
 
@@ -374,10 +376,10 @@ async def test_outcomes_end_slots_before_they_are_written(wired: Windlass, line:
         await proceed.wait()
 
     line.before["finish"] = slow
-    async with on_shift(wired, line, slots=1) as shift:
+    async with on_session(wired, line, slots=1) as session:
         jobs = [await wired.aenqueue("windlass.echo", number) for number in (1, 2)]
-        await until(lambda: len(shift.log.unwritten) == 2)
-        assert not shift.holdings.none
+        await until(lambda: len(session.log.unwritten) == 2)
+        assert not session.holdings.none
         proceed.set()
-        await until(lambda: shift.holdings.none)
+        await until(lambda: session.holdings.none)
     assert [await job.astatus() for job in jobs] == [State.SUCCEEDED] * 2

@@ -85,9 +85,11 @@ def handed(finished: Finished) -> list[ClaimedJob]:
 
 
 async def die(chains: Chains) -> None:
-    """The worker stops beating, and is buried."""
-    beat = await chains.base.look.value("SELECT beat FROM windlass.worker_beat WHERE id = $1", chains.worker)
-    assert await chains.store.rescue(chains.worker, beat, DeathPolicy()) is not None
+    """The worker sends no more heartbeats, and is buried."""
+    heartbeat = await chains.base.look.value(
+        "SELECT heartbeat FROM windlass.worker_heartbeat WHERE id = $1", chains.worker
+    )
+    assert await chains.store.rescue(chains.worker, heartbeat, DeathPolicy()) is not None
 
 
 @pytest.fixture
@@ -269,7 +271,7 @@ async def test_a_lowered_limit_counts_at_once(chains: Chains) -> None:
     assert await chains.base.look.value(PASSES, f"key:{key}") == 1
 
 
-async def test_a_worker_that_dies_after_the_handover_loses_nothing(chains: Chains) -> None:
+async def test_a_worker_that_dies_after_the_flush_claim_loses_nothing(chains: Chains) -> None:
     """[C8] [F6] Its job goes to another worker, with the pass that it has, before the one behind it."""
     base = chains.base
     await chains.enqueue(3, ordering_key=base.queue)

@@ -19,7 +19,7 @@ T = TypeVar("T")
 POLL: Final = 0.02
 
 
-class Group:
+class ProcessGroup:
     """A child process in a session and process group of its own, with pipes for its output.
 
     `stdin` False gives it an empty input. `merged` sends stderr the way of stdout, in order.

@@ -9,7 +9,7 @@ import pytest
 from windlass import Context, Retry, Windlass, result_of, results_of
 from windlass.errors import InvalidArguments, InvalidOption, InvalidPayload, JobFailed
 from windlass.store.records import DEFAULT_OPTIONS
-from windlass.worker.handlers.handed import AT_ONCE
+from windlass.worker.handlers.result_arguments import AT_ONCE
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

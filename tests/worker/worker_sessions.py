@@ -1,4 +1,4 @@
-"""A shift on its own, without engine and member: the tests say what it is told, and when."""
+"""A worker session on its own, without engine and member: the tests say what it is told, and when."""
 
 import asyncio
 import secrets
@@ -14,7 +14,7 @@ from windlass import Context, Retry, Windlass
 from windlass.core.retry import Backoff, DeathPolicy
 from windlass.store.records import NewJob, QueueRecord, WorkerInfo
 from windlass.worker.engine.assignment import Assignment
-from windlass.worker.engine.shift import Shift
+from windlass.worker.engine.worker_session import WorkerSession
 from windlass.worker.handlers.run import Why
 from windlass.worker.handlers.runner import Runner
 
@@ -34,31 +34,31 @@ class Calm:
 
 
 @asynccontextmanager
-async def on_shift(
+async def on_session(
     app: Windlass, line: Line, slots: int = 4, *, queue: str = "default", poison: int = 3, **settings: Any
-) -> AsyncIterator[Shift]:
+) -> AsyncIterator[WorkerSession]:
     """A registered worker that claims and writes while the block lasts; then it hands everything back."""
     await line.open()
     worker = secrets.randbelow(2**62) + 1
     await line.register(WorkerInfo(id=worker, queues=(queue,)))
     runner = Runner(app.tasks, Calm(poison), hooks=app.hooks)
     assignment = Assignment({queue: slots}, {queue: QueueRecord(name=queue, **settings)})
-    shift = Shift(line.as_store, worker, runner, assignment)
-    tasks = [asyncio.create_task(shift.claimer.run()), asyncio.create_task(shift.log.run())]
+    session = WorkerSession(line.as_store, worker, runner, assignment)
+    tasks = [asyncio.create_task(session.claimer.run()), asyncio.create_task(session.log.run())]
     try:
-        yield shift
+        yield session
     finally:
         tasks[0].cancel()
         await asyncio.wait({tasks[0]})
-        await shift.stop(Why.SHUTDOWN)
+        await session.stop(Why.SHUTDOWN)
         tasks[1].cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await shift.log.flush()
+        await session.log.flush()
         await line.retire(worker)
         await runner.close()
 
 
-async def suspect(line: Line, task: str, *, queue: str = "default", deaths: int = 1) -> int:
+async def crashed_job(line: Line, task: str, *, queue: str = "default", deaths: int = 1) -> int:
     """A job that has seen workers die: enqueued, claimed, and rescued, as often as that takes. It must be
     the only job of its queue."""
     await line.open()

@@ -1,4 +1,4 @@
--- What is handed over. Called by handover under the write lock.
+-- Jobs that a flush claims. Called by flush_claims under the write lock.
 
 -- :lanes  of these queues, and whether only so many of their jobs may run, or start, at a time
 SELECT l.queue, l.id, l.needs, q.concurrency IS NOT NULL OR q.governor

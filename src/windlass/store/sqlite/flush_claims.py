@@ -1,4 +1,4 @@
-"""Handover: a worker that ends jobs of a key or a limited task gets those that waited for them with the
+"""Flush claims: a worker that ends jobs of a key or a limited task gets those that waited for them with the
 answer, in the same transaction [F3] [F6]. A chain of one key so costs one commit a link, or less where the
 worker takes runs of it."""
 
@@ -17,20 +17,20 @@ from windlass.store.sqlite.operation.transaction import Transaction
 from windlass.store.sqlite.rows import decode_names, encode
 from windlass.store.sqlite.schema import Statements
 
-_SQL = Statements("handover")
+_SQL = Statements("flush_claims")
 
 
 def finish(
     tx: Transaction, worker: int, flush: int, ended: Sequence[Outcome], room: Room | None = None
 ) -> Finished:
-    """Record a flush, and hand over what its ends have let go."""
+    """Record a flush, and claim what its ends have let go."""
     finished = outcomes.finish(tx, worker, flush, ended)
     if room is None or not tx.gates.freed or finished.repeated:
         return finished
-    return msgspec.structs.replace(finished, claims=tuple(_hand_over(tx, worker, room)))
+    return msgspec.structs.replace(finished, claims=tuple(_claim_freed(tx, worker, room)))
 
 
-def _hand_over(tx: Transaction, worker: int, room: Room) -> list[Claim]:
+def _claim_freed(tx: Transaction, worker: int, room: Room) -> list[Claim]:
     """Claim for this worker what its flush lets into the lanes of queues in which nobody else waits: so
     nobody is overtaken [C2]."""
     queues = {queue: n for queue, n in room.queues.items() if n > 0}
@@ -62,6 +62,6 @@ def _hand_over(tx: Transaction, worker: int, room: Room) -> list[Claim]:
 
 
 def _is_simple(job: ClaimedJob, tokens: Collection[str]) -> bool:
-    """Return whether a job may be handed over: one that needs tokens, is a part, or has seen a worker die is
+    """Return whether a flush may claim a job: one that needs tokens, is a part, or has seen a worker die is
     for a claim to give out [F1] [P8] [C8]."""
     return not job.deaths and job.options.part is None and job.task not in tokens

@@ -1,4 +1,4 @@
-"""The payload of a job that is handed the results of others [W4], read when its run starts: from those jobs,
+"""The payload of a job that is passed results of others [W4], read when its run starts: from those jobs,
 and after a sleep or a wait from the step that has kept them, since the jobs may be gone by then."""
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _Wanted: TypeAlias = Mapping[str, int | tuple[int, ...]]
 _KEPT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
-async def handed_payload(task: RegisteredTask[..., Any], job: ClaimedJob, context: Context) -> str:
+async def payload_with_results(task: RegisteredTask[..., Any], job: ClaimedJob, context: Context) -> str:
     """The arguments of a run as JSON text, results of other jobs among them.
 
     Raises Dead where a result is gone: no further attempt would find it. Raises InvalidArguments where one
     does not fit, and says of which jobs there is none."""
     may_wait = task.signature.context is not None
-    kept = await context._durable.handed() if may_wait else None
+    kept = await context._durable.kept_results() if may_wait else None
     if kept is not None:
         return fill_in(task.unsealed(job.payload), _texts(kept))
     port = context._port
@@ -58,10 +58,10 @@ async def handed_payload(task: RegisteredTask[..., Any], job: ClaimedJob, contex
         task.signature.decode(text)
     except InvalidArguments as error:
         members = {id: each for id, each in found.items() if id not in groups}
-        raise InvalidArguments(f"{error}{_handed(wanted, members)}") from error.__cause__
+        raise InvalidArguments(f"{error}{_passed_results(wanted, members)}") from error.__cause__
     if may_wait:
         raw = {key: msgspec.Raw(each.encode()) for key, each in arguments.items()}
-        context._durable.hand(msgspec.json.encode(raw).decode())
+        context._durable.pass_results(msgspec.json.encode(raw).decode())
     return text
 
 
@@ -83,7 +83,7 @@ def _text(kept: KeptResult) -> str:
     return kept.result if kept.state is State.SUCCEEDED and kept.result is not None else "null"
 
 
-def _handed(wanted: _Wanted, found: dict[int, KeptResult]) -> str:
+def _passed_results(wanted: _Wanted, found: dict[int, KeptResult]) -> str:
     """Which arguments are results of which jobs, and which of these have none, and why."""
     named = ", ".join(
         f"{key!r} is the result of job {each}" if isinstance(each, int) else f"{key!r} is a list of results"

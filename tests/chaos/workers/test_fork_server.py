@@ -10,13 +10,13 @@ import psutil
 import pytest
 
 from tests.chaos.figures import Figure
-from tests.chaos.kit import process_name, until, worker_children, zygote_of
+from tests.chaos.kit import fork_server_of, process_name, until, worker_children
 from tests.chaos.workers.kit import Scene
 from tests.chaos.workers.row import Row
 from tests.postgres_guard import alive
 from windlass.core.retry import Backoff
 from windlass.worker.processes import child as child_program
-from windlass.worker.processes import zygote as module
+from windlass.worker.processes import fork_server as module
 
 IMPORTED = """
 with open(here / "imported", "a") as file:
@@ -85,11 +85,11 @@ def imports(row: Row) -> list[int]:
     return [int(line) for line in (row.folder / "imported").read_text().splitlines()]
 
 
-async def zygote(row: Row, but: int = 0) -> psutil.Process:
-    """The zygote, once it is there and has loaded the app: another one than that."""
-    keeper = row.supervisor._zygote
+async def fork_server(row: Row, but: int = 0) -> psutil.Process:
+    """The fork server, once it is there and has loaded the app: another one than that."""
+    keeper = row.supervisor._fork_server
     await row.until(lambda: keeper._line is not None and keeper._process.pid != but)  # type: ignore[union-attr]
-    found = zygote_of(os.getpid())
+    found = fork_server_of(os.getpid())
     assert found is not None
     return psutil.Process(found)
 
@@ -108,12 +108,12 @@ async def test_k9_children_come_from_one_process_that_has_imported_the_app(row: 
     row.write(IMPORTED)
     await row.start(processes=3)
     await row.until(lambda: row.up == 3)
-    assert imports(row) == [(await zygote(row)).pid]
+    assert imports(row) == [(await fork_server(row)).pid]
     assert workers() == children(row)
     assert all((row.folder / f"hook-{pid}").exists() for pid in children(row))
     row.supervisor.stop()
     await row.left()
-    assert zygote_of(os.getpid()) is None
+    assert fork_server_of(os.getpid()) is None
     assert workers() == []
 
 
@@ -135,34 +135,34 @@ async def test_a_killed_child_is_replaced_by_a_fork(row: Row) -> None:
     assert (record.state, record.deaths) == ("succeeded", 1)
 
 
-async def test_a_zygote_that_dies_is_replaced_and_harms_nobody(
+async def test_a_fork_server_that_dies_is_replaced_and_harms_nobody(
     row: Row, caplog: pytest.LogCaptureFixture
 ) -> None:
     row.write(IMPORTED)
     await row.start(processes=2)
     await row.until(lambda: row.up == 2)
     await row.enqueue()
-    before, old = children(row), await zygote(row)
+    before, old = children(row), await fork_server(row)
     old.kill()
-    new = await zygote(row, but=old.pid)
+    new = await fork_server(row, but=old.pid)
     assert children(row) == before
-    assert f"zygote {old.pid} was killed by SIGKILL; another one loads the app" in caplog.text
+    assert f"fork server {old.pid} was killed by SIGKILL; another one loads the app" in caplog.text
     os.kill(before[0], signal.SIGKILL)
     await row.until(lambda: row.up == 2 and before[0] not in children(row))
     assert imports(row) == [old.pid, new.pid]
     assert before[1] in children(row)
 
 
-async def test_child_and_zygote_may_die_together(row: Row) -> None:
+async def test_child_and_fork_server_may_die_together(row: Row) -> None:
     await row.start()
     await row.until(lambda: row.up == 1)
-    (child,), old = children(row), await zygote(row)
+    (child,), old = children(row), await fork_server(row)
     old.kill()
     os.kill(child, signal.SIGKILL)
     await row.until(lambda: row.up == 1 and children(row) != [child])
 
 
-async def test_a_zygote_that_dies_half_way_leaves_nobody_behind(row: Row) -> None:
+async def test_a_fork_server_that_dies_half_way_leaves_nobody_behind(row: Row) -> None:
     """The child that it forked has no answer to wait for, and leaves; another one is forked."""
     row.write(DIES)
     await row.start()
@@ -175,10 +175,10 @@ async def test_a_zygote_that_dies_half_way_leaves_nobody_behind(row: Row) -> Non
     await row.until(lambda: workers() == children(row))
 
 
-async def test_a_zygote_that_was_stopped_is_given_up(row: Row, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_fork_server_that_was_stopped_is_given_up(row: Row, monkeypatch: pytest.MonkeyPatch) -> None:
     await row.start()
     await row.until(lambda: row.up == 1)
-    (child,), old = children(row), await zygote(row)
+    (child,), old = children(row), await fork_server(row)
     monkeypatch.setattr(module, "FORK_TIME", 0.2)
     old.suspend()
     os.kill(child, signal.SIGKILL)
@@ -199,7 +199,7 @@ async def test_what_a_fork_would_break_is_not_forked(
     if what == "a thread":
         assert "has started 1 thread (meter)" in caplog.text
     assert set(children(row)) < set(imports(row))
-    assert zygote_of(os.getpid()) is None
+    assert fork_server_of(os.getpid()) is None
     row.supervisor.stop()
     await row.left()
 
@@ -217,7 +217,7 @@ async def test_children_may_be_started_anew_by_a_setting(row: Row) -> None:
     await row.start(processes=2, start="exec")
     await row.until(lambda: row.up == 2)
     assert sorted(imports(row)) == children(row)
-    assert zygote_of(os.getpid()) is None
+    assert fork_server_of(os.getpid()) is None
 
 
 async def test_no_room_for_a_process_is_said_and_tried_again(
@@ -257,10 +257,10 @@ async def test_k9_after_a_reload_children_have_the_code_that_is_there_now(row: R
     row.write(IMPORTED)
     await row.start(reloads=True)
     await row.until(lambda: row.up == 1)
-    before, old = children(row), await zygote(row)
+    before, old = children(row), await fork_server(row)
     row.write(IMPORTED + "(here / 'changed').touch()\n")
     row.supervisor.reload()
-    new = await zygote(row, but=old.pid)
+    new = await fork_server(row, but=old.pid)
     assert (row.folder / "changed").exists()
     await row.until(lambda: row.up == 1 and children(row) != before)
     assert imports(row) == [old.pid, new.pid]
@@ -282,7 +282,7 @@ async def test_a_supervisor_leaves_though_an_import_hangs(row: Row) -> None:
     await row.until((row.folder / "hangs").exists)
     row.supervisor.stop()
     await row.left(within=10.0)
-    assert zygote_of(os.getpid()) is None
+    assert fork_server_of(os.getpid()) is None
 
 
 async def test_what_the_app_made_at_its_import_is_shared(row: Row, figure: Figure) -> None:
@@ -297,11 +297,11 @@ async def test_what_the_app_made_at_its_import_is_shared(row: Row, figure: Figur
 
 
 async def test_nobody_outlives_a_killed_supervisor(scene: Scene) -> None:
-    """The zygote hears that nobody is there to ask it, and children look who their parent is."""
+    """The fork server hears that nobody is there to ask it, and children look who their parent is."""
     host = await scene.host(processes=2)
-    zygote = zygote_of(host.pid)
-    assert zygote is not None
-    family = [zygote, *host.children()]
+    fork_server = fork_server_of(host.pid)
+    assert fork_server is not None
+    family = [fork_server, *host.children()]
     os.kill(host.pid, signal.SIGKILL)
 
     async def gone() -> bool:
@@ -318,5 +318,5 @@ async def test_a_signal_to_all_processes_is_the_supervisors(scene: Scene, number
     await scene.seen(job)
     host.send_all(number)
     assert await host.leaves() == 0
-    assert "zygote" not in host.log
+    assert "fork server" not in host.log
     await scene.check()

@@ -3,9 +3,9 @@
     claimer ──▶ buffers (a little ahead) ──▶ slots (running) ──▶ outcome log ──▶ store
 
 A job in a buffer is claimed and not started; it is handed back uncharged when the worker stops, when its
-queue closes, or when the slots stay full. A shift never decides to end: it raises WorkerLost when the store
-says that its identity is dead, and otherwise works until it is told to stop. It is made of parts, and passes
-on to them what comes from outside; each says in its own file what it does.
+queue closes, or when the slots stay full. A worker session never decides to end: it raises WorkerLost when
+the store says that its identity is dead, and otherwise works until it is told to stop. It is made of parts,
+and passes on to them what comes from outside; each says in its own file what it does.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from windlass.worker.engine.assignment import Assignment
 from windlass.worker.engine.capacity import Capacity
 from windlass.worker.engine.claimer import Claimer
 from windlass.worker.engine.feedback import Feedback
-from windlass.worker.engine.handover import Handover
+from windlass.worker.engine.flush_claims import FlushClaims
 from windlass.worker.engine.holdings import Holdings
 from windlass.worker.engine.outcomes import OutcomeLog
 from windlass.worker.engine.slots import Slots
@@ -32,16 +32,16 @@ from windlass.worker.handlers.handler_port import HandlerPort
 from windlass.worker.handlers.run import Why
 from windlass.worker.handlers.runner import Runner
 from windlass.worker.handlers.spending import Spending
-from windlass.worker.reports.board import Board
 from windlass.worker.reports.recorder import Recorder
+from windlass.worker.reports.status_memory import StatusMemory
 
 UNWIND: Final = 10.0
 """Seconds that handlers have to unwind once they were told to stop."""
 
 
-class Shift:
-    """One worker at work. `total` bounds what runs over all queues; `board` notes every start, and `ended` is
-    called with every outcome."""
+class WorkerSession:
+    """One worker at work. `total` bounds what runs over all queues; `memory` notes every start, and
+    `ended` is called with every outcome."""
 
     def __init__(  # noqa: PLR0913 - as much as a worker is made of
         self,
@@ -51,7 +51,7 @@ class Shift:
         assignment: Assignment,
         *,
         total: int | None = None,
-        board: Board | None = None,
+        memory: StatusMemory | None = None,
         ended: Callable[[Outcome], None] | None = None,
         record: Recorder | None = None,
         abilities: frozenset[str] = NONE,
@@ -67,7 +67,7 @@ class Shift:
             record=record,
             tasks=runner.tasks,
             more=lambda: bool(self.running),
-            board=board,
+            memory=memory,
         )
         self.capacity: Final = Capacity(total, runner.batches())
         self.feedback: Final = Feedback(store, runner.needs)
@@ -81,7 +81,7 @@ class Shift:
             Spending(self.feedback.needs, self.feedback.claimed_at),
         )
         self.slots: Slots = Slots(
-            runner, port, self.log, self.capacity, self.feedback, self.changed, board=board, ended=ended
+            runner, port, self.log, self.capacity, self.feedback, self.changed, memory=memory, ended=ended
         )
         self.running: Final = self.slots.running
         unanswered = UnansweredClaims(store, worker, runner.lease)
@@ -96,7 +96,7 @@ class Shift:
             self.log.record,
             self.changed,
             alone=total is not None,  # a drain has no others
-            board=board,
+            memory=memory,
             abilities=abilities,
             lacking={
                 name: needs
@@ -105,12 +105,12 @@ class Shift:
             },
         )
         if total is None:  # else queues share the slots, and the next of a key would overtake other queues
-            self.log.handover = Handover(
+            self.log.flush_claims = FlushClaims(
                 self.capacity,
                 self.feedback,
                 self.log.record,
                 self.changed,
-                take=self.claimer.take_handed,
+                take=self.claimer.take_flush_claims,
                 lost=unanswered.lost,
             )
         self._look_at(assignment)
@@ -128,8 +128,8 @@ class Shift:
                 self._empty(queue)
                 self.changed.set()
         self.slots.admit()
-        suspect = self.slots.quarantine.waiting
-        if suspect is not None and not assignment.slots.get(suspect.queue, 0):
+        waiting = self.slots.quarantine.waiting
+        if waiting is not None and not assignment.slots.get(waiting.queue, 0):
             self.slots.withdraw(Kind.RELEASED)
 
     def cancel(self, jobs: frozenset[int] | set[int]) -> None:
@@ -140,15 +140,15 @@ class Shift:
             if _is_meant(job, jobs):
                 self.capacity.remove(job)
                 self.slots.hand_back(job, Kind.CANCELLED)
-        suspect = self.slots.quarantine.waiting
-        if suspect is not None and _is_meant(suspect, jobs):
+        waiting = self.slots.quarantine.waiting
+        if waiting is not None and _is_meant(waiting, jobs):
             self.slots.withdraw(Kind.CANCELLED)
 
     def _look_at(self, assignment: Assignment) -> None:
         self.assignment = assignment
         self.capacity.slots = assignment.slots
         self.capacity.serving = assignment.serving
-        self.claimer.crowd = assignment.crowd
+        self.claimer.peers = assignment.peers
         self.slots.steer(assignment)
         self.feedback.steer(assignment.queues)
 
@@ -157,8 +157,8 @@ class Shift:
     def close(self) -> None:
         """Claim and start nothing any more; what was claimed and not started goes back."""
         self.claimer.closed = self.log.leaving = True
-        if self.log.handover is not None:
-            self.log.handover.closed = True
+        if self.log.flush_claims is not None:
+            self.log.flush_claims.closed = True
         for queue in self.capacity.buffers:
             self._empty(queue)
         self.slots.withdraw(Kind.RELEASED)

@@ -141,14 +141,14 @@ async def test_c8_what_has_seen_a_worker_die_is_left_to_a_claim(store: SQLiteSto
     await store.register(WorkerInfo(id=2, lease=0.0))
     await store.claim(2, ["default"], 1)
     assert await store.rescue(2, 0, DeathPolicy()) is not None
-    (suspect,) = await begin(store)
-    assert suspect.deaths == 1
-    await store.finish(1, 1, [Outcome(job=suspect, kind=Kind.RETRY, delay=0.001)])
+    (crashed,) = await begin(store)
+    assert crashed.deaths == 1
+    await store.finish(1, 1, [Outcome(job=crashed, kind=Kind.RETRY, delay=0.001)])
     (second,) = await begin(store)
     while not (await store.promote()).due:
         pass
     assert (await end(store, [second], 2)).claims == ()
-    assert [one.id for one in await begin(store)] == [suspect.id]
+    assert [one.id for one in await begin(store)] == [crashed.id]
 
 
 async def test_p8_parts_take_turns_as_claims_let_them(store: SQLiteStore) -> None:

@@ -11,7 +11,7 @@ app = jobs.app
 _kept: list[asyncio.Task[None]] = []
 
 
-@app.task(name="deaf.listener", queue=jobs.QUEUE)
+@app.task(name="unresponsive.listener", queue=jobs.QUEUE)
 async def break_the_listener(ctx: Context) -> None:
     """Waiting for a wake-up never ends, whatever it is told."""
 
@@ -25,7 +25,7 @@ async def break_the_listener(ctx: Context) -> None:
     ctx._port._store.wait = never  # type: ignore[attr-defined]
 
 
-@app.task(name="deaf.pool", queue=jobs.QUEUE)
+@app.task(name="unresponsive.pool", queue=jobs.QUEUE)
 async def break_the_pool(ctx: Context) -> None:
     """Takes every connection, and lets go of none."""
     database = ctx._port._store._db  # type: ignore[attr-defined]
@@ -38,7 +38,7 @@ async def break_the_pool(ctx: Context) -> None:
     await asyncio.sleep(0.5)
 
 
-@app.task(name="deaf.loop", queue=jobs.QUEUE)
+@app.task(name="unresponsive.loop", queue=jobs.QUEUE)
 async def break_the_loop(ctx: Context) -> None:
     """Something that is no job's blocks the loop, for ever."""
 

@@ -26,12 +26,12 @@ word is stored in one piece then, where the standard one stores a number byte by
 WORD: Final = struct.Struct("@d")
 PLACE: Final = struct.Struct("@q")
 FILLED, TICKED, ANSWERED, FULL, TABLE = 0, 8, 16, 24, 32
-"""Where on the board what stands; times are the monotonic clock's."""
+"""The offsets of its parts, in bytes; times are the monotonic clock's."""
 FULL_FOR: Final = 15.0
 """Seconds for which a store counts as full after it had no room for a write."""
 
 
-class Board:
+class StatusMemory:
     """A table of running jobs in a file without a name; `fd` is what a child inherits, -1 where there is no
     child: then it is memory of this process alone."""
 
@@ -42,9 +42,9 @@ class Board:
         self._filled = TABLE
 
     @classmethod
-    def make(cls, entries: int) -> Board:
+    def make(cls, entries: int) -> StatusMemory:
         """A new table with room for so many jobs."""
-        fd, path = tempfile.mkstemp(prefix="windlass-board-")
+        fd, path = tempfile.mkstemp(prefix="windlass-status-")
         try:
             os.ftruncate(fd, TABLE + entries * ENTRY.size)
         finally:
@@ -52,8 +52,8 @@ class Board:
         return cls(fd)
 
     @classmethod
-    def private(cls, entries: int) -> Board:
-        """Make a board for a worker in this process. It needs no `close`."""
+    def private(cls, entries: int) -> StatusMemory:
+        """Make a status memory for a worker in this process. It needs no `close`."""
         return cls(-1, TABLE + entries * ENTRY.size)
 
     def enter(self, job: int, deadline: float) -> int:

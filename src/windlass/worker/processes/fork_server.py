@@ -1,5 +1,5 @@
-"""The supervisor's side of a zygote: a process that has imported the app, and forks children of it in
-milliseconds. See `zygote_program` for what it does.
+"""The supervisor's side of a fork server: a process that has imported the app, and forks children of it in
+milliseconds. See `fork_server_program` for what it does.
 
 There is one while the supervisor works: one that dies is replaced, and so is one with the code of before.
 Where it cannot be forked, children are started anew, one by one: a program each, with imports of its own.
@@ -19,27 +19,27 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from windlass.running.groups import ending, exited, to_the_end
+from windlass.running.process_group import ending, exited, to_the_end
 from windlass.worker.engine.waiting import first
 from windlass.worker.processes.adoption import Adopted, adopting
 from windlass.worker.processes.child_run import RESTARTS, ChildRun
-from windlass.worker.processes.zygote_messages import FORK, Forked, Loaded
+from windlass.worker.processes.fork_server_messages import FORK, Forked, Loaded
 
 logger: Final = logging.getLogger("windlass.worker")
 T = TypeVar("T")
 FORK_TIME: Final = 10.0
-"""Seconds that a zygote may take to fork. One that takes longer was stopped, and is replaced."""
+"""Seconds that a fork server may take to fork. One that takes longer was stopped, and is replaced."""
 LONGEST: Final = 2**16
-PROGRAM: Final = "windlass.worker.processes.zygote_program"
+PROGRAM: Final = "windlass.worker.processes.fork_server_program"
 
 
-class ZygoteGone(Exception):
-    """The zygote ended, or was ended, while it was asked to fork. What it may have forked has nobody to talk
-    to, and leaves: try again, with a channel of its own."""
+class ForkServerGone(Exception):
+    """The fork server ended, or was ended, while it was asked to fork. What it may have forked has nobody to
+    talk to, and leaves: try again, with a channel of its own."""
 
 
-class Zygote:
-    """Keeps a zygote, and has it fork. With `forks` False there is none, and no child is forked."""
+class ForkServer:
+    """Keeps a fork server, and has it fork. With `forks` False there is none, and no child is forked."""
 
     def __init__(self, address: str, environment: Mapping[str, str], *, forks: bool) -> None:
         self._address = address
@@ -48,13 +48,14 @@ class Zygote:
         self._process: subprocess.Popen[bytes] | None = None
         self._line: socket.socket | None = None
         self._settled = asyncio.Event()
-        """Either there is a zygote at the other end of the line, or children are started anew for now."""
+        """Either there is a fork server at the other end of the line, or children are started anew for
+        now."""
         self._turn = asyncio.Lock()
         self._renewed = asyncio.Event()
 
-    async def fork(self, end: socket.socket, board: int) -> Adopted | None:
+    async def fork(self, end: socket.socket, status_memory: int) -> Adopted | None:
         """A child that has loaded the app, with these two as its own; None: start one anew. Waits until the
-        app is loaded. Raises ZygoteGone, and OSError where the system has no room for a process."""
+        app is loaded. Raises ForkServerGone, and OSError where the system has no room for a process."""
         while True:
             await self._settled.wait()
             async with self._turn:
@@ -62,20 +63,20 @@ class Zygote:
                     continue
                 if self._line is None:
                     return None
-                asking = asyncio.ensure_future(self._ask(self._line, end, board))
+                asking = asyncio.ensure_future(self._ask(self._line, end, status_memory))
                 try:
                     return await asyncio.shield(asking)
                 except asyncio.CancelledError:
                     await to_the_end(_undo(asking))
                     raise
 
-    async def _ask(self, line: socket.socket, end: socket.socket, board: int) -> Adopted:
+    async def _ask(self, line: socket.socket, end: socket.socket, status_memory: int) -> Adopted:
         answer: Forked | None = None
         with contextlib.suppress(OSError, TimeoutError):
             async with asyncio.timeout(FORK_TIME):
                 with adopting():
-                    socket.send_fds(line, [FORK], [end.fileno(), board])
-                    answer = await _hear(line, Forked)
+                    socket.send_fds(line, [FORK], [end.fileno(), status_memory])
+                    answer = await _receive(line, Forked)
         if answer is not None and not answer.pid:
             raise OSError(answer.error)
         child = None if answer is None else Adopted(answer.pid)
@@ -85,7 +86,7 @@ class Zygote:
             logger.warning("processes are started anew, not forked: process %d was not adopted", child.pid)
             self._forks = False
         self._give_up()
-        raise ZygoteGone
+        raise ForkServerGone
 
     def renew(self) -> None:
         """The code has changed: who forks from now on has to load it first."""
@@ -123,7 +124,7 @@ class Zygote:
             try:
                 loaded = await self._one(renewed)
             except OSError as error:
-                logger.error("cannot start a zygote: %s", error)
+                logger.error("cannot start a fork server: %s", error)
                 loaded = None
             if renewed.is_set():
                 failures = 0
@@ -139,7 +140,7 @@ class Zygote:
             self._settled.clear()
 
     async def _one(self, renewed: asyncio.Event) -> Loaded | None:
-        """One zygote from its start to its end. None: it could not load the app."""
+        """One fork server from its start to its end. None: it could not load the app."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with contextlib.ExitStack() as undone:
             undone.callback(ours.close)
@@ -154,11 +155,11 @@ class Zygote:
             self._process = process
             loaded: Loaded | None = None
             try:
-                loaded = await _hear(ours, Loaded)
+                loaded = await _receive(ours, Loaded)
                 if loaded is not None and loaded.refusal:
                     logger.warning("processes are started anew, not forked: the import %s", loaded.refusal)
                 elif loaded is not None:
-                    logger.debug("zygote %d has loaded the app", process.pid)
+                    logger.debug("fork server %d has loaded the app", process.pid)
                     self._line = ours
                     self._settled.set()
                     await exited(process)
@@ -167,7 +168,7 @@ class Zygote:
                 self._settled.clear()
                 code = await to_the_end(self._end(process))
             if loaded is not None and not loaded.refusal and not renewed.is_set():
-                logger.warning("zygote %d %s; another one loads the app", process.pid, ending(code))
+                logger.warning("fork server %d %s; another one loads the app", process.pid, ending(code))
             return loaded
 
     async def _end(self, process: subprocess.Popen[bytes]) -> int:
@@ -179,7 +180,7 @@ class Zygote:
             return process.wait()
 
 
-async def _hear(line: socket.socket, kind: type[T]) -> T | None:
+async def _receive(line: socket.socket, kind: type[T]) -> T | None:
     """The next message; None: nobody is there any more."""
     loop, there = asyncio.get_running_loop(), asyncio.Event()
     loop.add_reader(line, there.set)

@@ -1,13 +1,13 @@
-"""The program of a zygote: `python -m windlass.worker.processes.zygote_program SOCKET APP`, started by a
-supervisor. It imports the app, and forks a child of it whenever it is asked to.
+"""The program of a fork server: `python -m windlass.worker.processes.fork_server_program SOCKET APP`, started
+by a supervisor. It imports the app, and forks a child of it whenever it is asked to.
 
 It does nothing else, so that what is forked is an app as it is after its import: no loop, no connection, no
 second thread. What the import has left that a fork would break makes it refuse; then children are started
 anew, one by one. It ends when its supervisor does.
 
 A child is forked twice: what is between ends at once, so that the child is an orphan, and the supervisor
-adopts it. Thus the supervisor waits for it and kills it as if it had started it, and a zygote may die without
-harm to anybody.
+adopts it. Thus the supervisor waits for it and kills it as if it had started it, and a fork server may die
+without harm to anybody.
 """
 
 from __future__ import annotations
@@ -35,13 +35,14 @@ from windlass.store.factory import read_ahead
 from windlass.tasks.loading import load_app
 from windlass.worker.processes.adoption import end_with_parent
 from windlass.worker.processes.child import run_child, set_up
-from windlass.worker.processes.zygote_messages import FORK, Forked, Loaded
-from windlass.worker.reports.board import Board
+from windlass.worker.processes.fork_server_messages import FORK, Forked, Loaded
+from windlass.worker.reports.status_memory import StatusMemory
 
-NAME: Final = "windlass-zygote"
+NAME: Final = "windlass-forker"
 SHOWN: Final = 5
 OWN_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
-"""Signals that a terminal or an init system sends to all processes: a zygote leaves after its supervisor."""
+"""Signals that a terminal or an init system sends to all processes: a fork server leaves after its
+supervisor."""
 
 
 def main() -> None:
@@ -63,7 +64,7 @@ def main() -> None:
     except WindlassError:
         sys.exit(1)  # a child that is started anew will say why
     refusal = _threads() or _opened(before)
-    child: tuple[socket.socket, Board] | None = None
+    child: tuple[socket.socket, StatusMemory] | None = None
     with contextlib.suppress(OSError):  # the supervisor is gone
         line.send(msgspec.json.encode(Loaded(refusal)))
         child = None if refusal else _serve(line)
@@ -72,9 +73,9 @@ def main() -> None:
     os._exit(0)  # what the app would do at its exit is for those that worked
 
 
-def _serve(line: socket.socket) -> tuple[socket.socket, Board] | None:
-    """Fork on request. Returns in each child with what it was given; in the zygote when the supervisor is
-    gone, unless that raises OSError."""
+def _serve(line: socket.socket) -> tuple[socket.socket, StatusMemory] | None:
+    """Fork on request. Returns in each child with what it was given; in the fork server when the supervisor
+    is gone, unless that raises OSError."""
     theirs = {number: signal.signal(number, signal.SIG_IGN) or signal.SIG_DFL for number in OWN_SIGNALS}
     gc.collect()
     gc.freeze()  # a collection would write to every object, and so copy every page
@@ -94,7 +95,7 @@ def _serve(line: socket.socket) -> tuple[socket.socket, Board] | None:
                 line.close()
                 for number, handler in theirs.items():
                     signal.signal(number, handler)
-                return socket.socket(fileno=descriptors[0]), Board(descriptors[1])
+                return socket.socket(fileno=descriptors[0]), StatusMemory(descriptors[1])
             answer = Forked(pid)
         for descriptor in descriptors:
             os.close(descriptor)
@@ -102,8 +103,8 @@ def _serve(line: socket.socket) -> tuple[socket.socket, Board] | None:
 
 
 def _fork_orphan() -> int:
-    """Fork by way of a process that ends at once; 0 in the child. When the zygote has the answer, the child
-    has the parent that it keeps."""
+    """Fork by way of a process that ends at once; 0 in the child. When the fork server has the answer, the
+    child has the parent that it keeps."""
     told, tell = os.pipe()
     with open(told, "rb", buffering=0) as answer:
         try:
@@ -122,7 +123,7 @@ def _fork_orphan() -> int:
 
 
 def _fork_and_tell(tell: int) -> None:
-    """Fork, tell the zygote what came of it, and end. Returns in the child alone."""
+    """Fork, tell the fork server what came of it, and end. Returns in the child alone."""
     try:
         pid = os.fork()
     except OSError as error:

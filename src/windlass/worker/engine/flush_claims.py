@@ -1,8 +1,8 @@
-"""Room for jobs that come with the answer to a flush: the end of a keyed job often lets the next one of its
-key go, and the store hands it over in the same transaction (see `Store.finish`).
+"""Room for jobs that a flush claims: the end of a keyed job often lets the next one of its key go, and the
+store claims it for the same worker in the same transaction (see `Store.finish`).
 
 A slot that such a job leaves, with nothing claimed ahead to put into it, is kept free until its outcome is
-written; the claim loop does not ask for it meanwhile. What is not handed over by then is claimed. Where jobs
+written; the claim loop does not ask for it meanwhile. If the flush claims nothing, the loop does. Where jobs
 are short there is room ahead of the slots, too, and behind each job for a run of its key.
 """
 
@@ -18,9 +18,9 @@ from windlass.worker.engine.feedback import Feedback
 from windlass.worker.reports.recorder import Recorder
 
 
-class Handover:
-    """The slots of one worker that are kept for jobs handed over. `take` starts such jobs, `lost` is told of
-    an answer that did not come, and `changed` is set when the claim loop may have the slots."""
+class FlushClaims:
+    """The slots of one worker that are kept for jobs that a flush claims. `take` starts such jobs, `lost` is
+    called when an answer did not come, and `changed` is set when the claim loop may have the slots."""
 
     def __init__(
         self,

@@ -12,14 +12,16 @@ from tests.chaos.figures import Figure
 from tests.chaos.kit import until
 from tests.chaos.workers.kit import Host, Scene
 
-APP = "tests.chaos.workers.deaf:app"
+APP = "tests.chaos.workers.unresponsive:app"
 LIMIT = 2.0
 LONGER = 1.25 * LIMIT
 LEASE = 1.0
 
 
 async def start(scene: Scene) -> Host:
-    return await scene.host(APP, lease=LEASE, WINDLASS_DEAF=f"{LIMIT:g}s", WINDLASS_REPORT_EVERY="0.2s")
+    return await scene.host(
+        APP, lease=LEASE, WINDLASS_UNRESPONSIVE=f"{LIMIT:g}s", WINDLASS_REPORT_EVERY="0.2s"
+    )
 
 
 async def replaced(scene: Scene, host: Host, how: str, stack: str, figure: Figure) -> None:
@@ -33,7 +35,7 @@ async def replaced(scene: Scene, host: Host, how: str, stack: str, figure: Figur
 
     async def taken() -> bool:
         readiness = await host.readiness()
-        if readiness is not None and readiness["deaf"]:
+        if readiness is not None and readiness["unresponsive"]:
             unready.append(readiness)
         return bool(scene.entries(job, "start"))
 
@@ -51,24 +53,24 @@ async def replaced(scene: Scene, host: Host, how: str, stack: str, figure: Figur
 
     async def counted() -> bool:
         await scene.store.rollup()
-        return any(sample.counts.get("deaf") == 1 for sample in await scene.store.totals())
+        return any(sample.counts.get("unresponsive") == 1 for sample in await scene.store.totals())
 
     await until(counted, 10.0, pause=0.1)
 
 
 async def test_its_loop_is_stuck(sqlite_scene: Scene, figure: Figure) -> None:
     """It cannot be told anything: it is killed."""
-    await replaced(sqlite_scene, await start(sqlite_scene), "deaf.loop", "uncalled", figure)
+    await replaced(sqlite_scene, await start(sqlite_scene), "unresponsive.loop", "uncalled", figure)
 
 
 async def test_its_listener_is_stuck(pg_scene: Scene, figure: Figure) -> None:
     """One that is merely lost costs nothing but time: polling takes over [fault 18]."""
-    await replaced(pg_scene, await start(pg_scene), "deaf.listener", "in never", figure)
+    await replaced(pg_scene, await start(pg_scene), "unresponsive.listener", "in never", figure)
 
 
 async def test_its_connections_are_all_taken(pg_scene: Scene, figure: Figure) -> None:
     """SQLite has one connection that writes, and whoever waits for it is told that the store is busy."""
-    await replaced(pg_scene, await start(pg_scene), "deaf.pool", "in hold", figure)
+    await replaced(pg_scene, await start(pg_scene), "unresponsive.pool", "in hold", figure)
 
 
 @pytest.mark.slow
