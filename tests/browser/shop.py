@@ -2,7 +2,7 @@
 them go on.
 
 `windlass web tests.browser.shop:app` serves an app of the same tasks; those that run are of a `Shop` in the
-test's own process, so that tests steer them by events and not by the clock.
+test's own process, so that tests manage them by events and not by the clock.
 """
 
 from __future__ import annotations

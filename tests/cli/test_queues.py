@@ -1,4 +1,4 @@
-"""windlass queues, queue … and workers: how things stand, and steering them without a restart [K1] [K2]."""
+"""windlass queues, queue … and workers: how things stand, and managing them without a restart [K1] [K2]."""
 
 import pytest
 

@@ -20,7 +20,7 @@ from windlass.worker.engine.assignment import Assignment
 
 @pytest.fixture(autouse=True)
 def often(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Steer ten times as often, except where it is about how often that is."""
+    """Assign ten times as often, except where it is about how often that is."""
     if "within_two_seconds" not in request.node.name:
         monkeypatch.setattr(module, "STEER_EVERY", 0.1)
         monkeypatch.setattr("windlass.cluster.coordinator.SLOTS_EVERY", 0.1)
@@ -40,7 +40,7 @@ class Local:
     def slots(self) -> dict[str, int]:
         return self.assignments[-1].slots if self.assignments else {}
 
-    def steer(self, assignment: Assignment) -> None:
+    def assign(self, assignment: Assignment) -> None:
         self.assignments.append(assignment)
 
     def wake(self, wake_up: WakeUp) -> None:
@@ -331,7 +331,7 @@ async def test_k2_a_pause_survives_a_restart(wired: Windlass, line: Line) -> Non
         assert await job.aresult("10s") == 1
 
 
-async def test_a_worker_that_joins_is_steered_at_once(line: Line) -> None:
+async def test_a_worker_that_joins_is_managed_at_once(line: Line) -> None:
     """[K1] It does not wait for the next second."""
     async with membership(line, {"mail": 2}, lease=60.0) as member:
         await until(lambda: line.calls["cluster_view"] >= 1)

@@ -66,7 +66,7 @@ def test_f1_f4_f6_calls_are_paced_and_ordered_and_producers_are_slowed(database:
     assert lines["producer"] != "waited 0 times"
 
 
-def test_k11_a_program_runs_its_jobs_and_steers_its_queues(database: dict[str, str]) -> None:
+def test_k11_a_program_runs_its_jobs_and_manages_its_queues(database: dict[str, str]) -> None:
     lines = printed("host_program", database)
     assert lines[:2] == [
         "declared  mail: 2 at a time, depth 1000",

@@ -191,7 +191,7 @@ class StoreMachine(Keyed):
     # -- operators and time -----------------------------------------------------------------------------
 
     @action(3, lambda machine: machine.model.ids)
-    def steer(self, data: Draw) -> None:
+    def manage(self, data: Draw) -> None:
         verb, worthwhile = data.draw(st.sampled_from(STEERING), label="verb")
         pool = sorted(self.model.ids)
         likely = sorted(label for label, record in self.model.seen.items() if record.state in worthwhile)
@@ -200,7 +200,7 @@ class StoreMachine(Keyed):
         labels = data.draw(st.lists(st.sampled_from(pool), min_size=1, max_size=3, unique=True), label="jobs")
         labels.sort(key=self.other.ids.__getitem__)  # a store may take them one by one, in its own order
         labels = self._one_of_each_order(labels)
-        expected, answer = (side.do("steer", verb, labels) for side in (self.model, self.other))
+        expected, answer = (side.do("manage", verb, labels) for side in (self.model, self.other))
         for label in labels:
             # The model forgets at once; a log may remember a finished job until its segment turns.
             late = {"cancel": "finished", "delete": "deleted", "retry": "unchanged"}[verb]

@@ -291,9 +291,9 @@ class Side:
             forget=end.forget,
         )
 
-    # -- steering ---------------------------------------------------------------------------------------
+    # -- managing ---------------------------------------------------------------------------------------
 
-    async def steer(self, verb: str, labels: Sequence[str]) -> Answer:
+    async def manage(self, verb: str, labels: Sequence[str]) -> Answer:
         """Cancel, delete or retry."""
         answers = await getattr(self.store, verb)([self.ids[label] for label in labels])
         return {label: answers[self.ids[label]] for label in labels}

@@ -13,7 +13,7 @@ from windlass.worker.engine import engine
 
 @pytest.fixture
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Steer ten times as often as in earnest, and come back sooner."""
+    """Assign ten times as often as in earnest, and come back sooner."""
     monkeypatch.setattr("windlass.cluster.member.STEER_EVERY", 0.1)
     monkeypatch.setattr(engine, "RECONNECT", Backoff(0.06, 10.0, jitter=0.5))
 

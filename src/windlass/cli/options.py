@@ -15,11 +15,11 @@ from click.shell_completion import CompletionItem
 
 from windlass.cli.target import Target, passwords_in
 from windlass.core import ids
-from windlass.core.durations import seconds, size
-from windlass.core.flow.caps import cap_text
-from windlass.core.flow.rates import per_second
+from windlass.core.durations import seconds
 from windlass.core.states import State
 from windlass.errors import WindlassError
+from windlass.store.changes import READERS
+from windlass.store.fields import Unit
 from windlass.store.protocol import Store
 from windlass.worker.reports.logs import FORMATS, LEVELS, set_up_logs
 
@@ -206,46 +206,23 @@ class Span(Reader):
         return span
 
 
-class PerSecond(Reader):
-    """A rate as people write it, as so many a second."""
+class Written(Reader):
+    """A value of a setting as people write it: a rate, a size, a cap."""
 
-    name = "rate"
+    def __init__(self, unit: Unit, least: float = -math.inf) -> None:
+        self.name: str = unit
+        self._read = READERS[unit]
+        self._least = least
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Read a rate."""
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Read the value."""
         try:
-            return per_second(value)
+            found = self._read(value)
         except ValueError as error:
             self.fail(str(error), param, ctx)
-
-
-class Cap(Reader):
-    """A cap: a number of tokens, or one with its period, such as 2M/day."""
-
-    name = "cap"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
-        """Read a cap."""
-        try:
-            return cap_text(value)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-
-
-class Count(Reader):
-    """A count from 1 on, which may be written as a size, such as 128MiB."""
-
-    name = "size"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Read a count."""
-        try:
-            count = size(value)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-        if count < 1:
-            self.fail(f"{value!r} is too small; the minimum is 1", param, ctx)
-        return count
+        if not isinstance(found, str) and found < self._least:
+            self.fail(f"{value!r} is too small; the minimum is {self._least:g}", param, ctx)
+        return found
 
 
 class OrWord(Reader):

@@ -1,5 +1,5 @@
-"""One host in the cluster: it sends heartbeats for its workers, steers them, listens for them, and runs for
-coordinator.
+"""One host in the cluster: it sends heartbeats for its workers, assigns their slots, listens for them, and
+runs for coordinator.
 
 Heartbeats come from here and not from the workers, so that a handler that holds the interpreter for minutes
 does not lose its lease [C4]. When none could be delivered for most of a lease, the workers are told to stop:
@@ -24,7 +24,7 @@ from windlass.running.loopthread import cancelled_from_outside
 from windlass.running.outages import OutageLog
 from windlass.settings import Settings
 from windlass.store.protocol import Store
-from windlass.store.records import STEERED, ClusterView, WakeUp
+from windlass.store.records import FOR_HOSTS, ClusterView, WakeUp
 from windlass.worker.engine.assignment import Assignment, assignment_for
 from windlass.worker.engine.waiting import answered
 from windlass.worker.reports.gauges import Whose
@@ -54,7 +54,7 @@ UNANSWERED: Final = 3.0
 class LocalWorker(Protocol):
     """A worker of this host, as its member sees it. Called on the member's loop; must not block."""
 
-    def steer(self, assignment: Assignment) -> None:
+    def assign(self, assignment: Assignment) -> None:
         """New slots and settings of queues."""
 
     def wake(self, wake_up: WakeUp) -> None:
@@ -95,7 +95,7 @@ class Member:
         self._identities: dict[int, LocalIdentity] = {}
         self._view: ClusterView | None = None
         self._gone: set[str] = set()
-        self._steer_now = asyncio.Event()
+        self._look_now = asyncio.Event()
         """A worker has joined, or queues or slots were changed."""
         self._to_ask: set[int] = set()
         """Workers that may hold jobs to be cancelled."""
@@ -126,11 +126,11 @@ class Member:
         self._starting_until = time.monotonic() + START_TIME
 
     def join(self, worker: int, local: LocalWorker) -> None:
-        """Send heartbeats for this worker from now on, and steer it."""
+        """Send heartbeats for this worker from now on, and assign its slots."""
         self._identities[worker] = LocalIdentity(local)
         if len(self._identities) >= self._starting:
             self._starting = 0
-        self._steer_now.set()
+        self._look_now.set()
         local.wake(WakeUp(receives=self._receives, missed=True))
 
     def leave(self, worker: int) -> None:
@@ -153,7 +153,7 @@ class Member:
         return Assignment(queues=self._view.queues if self._view is not None else {}).backoff(queue)
 
     async def run(self) -> None:
-        """Send heartbeats, steer and coordinate until cancelled."""
+        """Send heartbeats, assign slots and coordinate until cancelled."""
         self._reporter.start()
         try:
             async with asyncio.TaskGroup() as group:
@@ -161,7 +161,7 @@ class Member:
                     self._send_heartbeats,
                     self._ask_for_ever,
                     self._fence_for_ever,
-                    self._steer_for_ever,
+                    self._look_for_ever,
                     self._listen_for_ever,
                     self.coordinator.run,
                 ):
@@ -276,24 +276,24 @@ class Member:
 
     def _wake(self, wake_up: WakeUp) -> None:
         self._receives = wake_up.receives
-        if STEERED in wake_up.topics or wake_up.missed:
-            self._steer_now.set()
+        if FOR_HOSTS in wake_up.topics or wake_up.missed:
+            self._look_now.set()
             self.coordinator.assign_now.set()
-        named = {worker for worker in self._identities if f"{STEERED}{worker}" in wake_up.topics}
+        named = {worker for worker in self._identities if f"{FOR_HOSTS}{worker}" in wake_up.topics}
         if named or wake_up.missed:
             asked = set(self._identities) if wake_up.missed else named
             self._ask(asked)
             asyncio.get_running_loop().call_later(AGAIN, self._ask, asked)
-        if wake_up.topics and all(topic.startswith(STEERED) for topic in wake_up.topics):
+        if wake_up.topics and all(topic.startswith(FOR_HOSTS) for topic in wake_up.topics):
             return
         for identity in self._identities.values():
             identity.local.wake(wake_up)
 
     # -- view ---------------------------------------------------------------------------------------
 
-    async def _steer_for_ever(self) -> None:
+    async def _look_for_ever(self) -> None:
         while True:
-            self._steer_now.clear()
+            self._look_now.clear()
             trusted = True
             before = self._view
             try:
@@ -323,7 +323,7 @@ class Member:
                     missing=missing,
                 )
                 self._warn(gone)
-                identity.local.steer(identity.assignment)
+                identity.local.assign(identity.assignment)
             await self._pause(STEER_EVERY * random.uniform(0.9, 1.1))
 
     async def _pause(self, seconds: float) -> None:
@@ -332,7 +332,7 @@ class Member:
         await asyncio.sleep(AT_ONCE)
         try:
             async with asyncio.timeout(seconds):
-                await self._steer_now.wait()
+                await self._look_now.wait()
         except TimeoutError:
             return
 

@@ -16,7 +16,7 @@ from windlass.core.cron import BadSchedule
 from windlass.errors import EnqueueError, StoreError
 from windlass.store.protocol import Store
 from windlass.store.records import Receipt, ScheduleRecord
-from windlass.tasks.schedule_steering import jobs_made
+from windlass.tasks.schedule_management import jobs_made
 from windlass.worker.reports.recorder import Recorder
 
 logger: Final = logging.getLogger("windlass.tasks.schedules")

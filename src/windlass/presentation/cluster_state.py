@@ -49,7 +49,7 @@ class ClusterState(msgspec.Struct, frozen=True):
     gates: list[GateRecord] = []
     """The gates with the longest waits; see `read_full_state`."""
     known_stuck: dict[str, Stuck | None] = {}
-    """What `stuck` has found, by queue: it looks at every worker, and each worker asks for its queues."""
+    """The answers of `stuck`, by queue: it looks at every worker, and each worker asks for its queues."""
 
     def names(self) -> list[str]:
         """Every queue, by name."""

@@ -26,7 +26,7 @@ from windlass.store.sqlite import SQLiteStore
 from windlass.worker.engine.assignment import Assignment
 from windlass.worker.processes import channel as channels
 from windlass.worker.processes import supervisor as module
-from windlass.worker.processes.channel import Channel, Drain, Steer, Wake
+from windlass.worker.processes.channel import Assign, Channel, Drain, Wake
 from windlass.worker.processes.process import Process
 from windlass.worker.reports.status_memory import StatusMemory
 
@@ -243,15 +243,15 @@ async def test_a_child_that_does_not_read_costs_its_supervisor_no_memory() -> No
     sender, reader = await Channel.over(ours), await Channel.over(theirs)
     assignment = Assignment({f"queue-{number}": 1 for number in range(100)})
     for _ in range(5000):
-        sender.send(Steer(assignment))
+        sender.send(Assign(assignment))
         sender.send(Wake(WakeUp(("queue-1",))))
     assert sender._writer.transport.get_write_buffer_size() < channels.UNREAD + 4000
     sender.send(Drain())
     heard = [message async for message in _until_drain(reader)]
     assert heard[-1] == Drain()
-    assert heard[0] == Steer(assignment)
-    sender.send(Steer(assignment))
-    assert await anext(reader.messages()) == Steer(assignment)
+    assert heard[0] == Assign(assignment)
+    sender.send(Assign(assignment))
+    assert await anext(reader.messages()) == Assign(assignment)
     await sender.close()
     await reader.close()
 

@@ -1,4 +1,4 @@
-"""Looking and steering: lookup, listing, counts, cancel, delete and retry, and waiting."""
+"""Looking and managing: lookup, listing, counts, cancel, delete and retry, and waiting."""
 
 from __future__ import annotations
 

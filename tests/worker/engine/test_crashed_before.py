@@ -25,7 +25,7 @@ async def one_that_waits(
     async with on_session(wired, line) as session:
         beside = await handlers.waits.aenqueue()
         await until(lambda: handlers.running == {beside.id})
-        session.steer(Assignment({"default": 4, "other": 4}))
+        session.assign(Assignment({"default": 4, "other": 4}))
         await until(lambda: session.slots.quarantine.waiting is not None)
         yield session, alone, beside.id
 
@@ -52,19 +52,19 @@ async def test_a_job_alone_keeps_no_others_waiting(
     alone = await crashed_job(line, "waits", queue="other")
     await line.set_queue("default", {})
     async with on_session(wired, line) as session:
-        session.steer(Assignment({"other": 4}))
+        session.assign(Assignment({"other": 4}))
         await until(lambda: alone in handlers.running)
         others = await handlers.waits.aenqueue_many([()] * 3)
         # A claim that was under way when the crashed job came back brings these: they wait for it to end.
         claims = await line.claim(session.worker, {"default": 3}, 3)
-        session.steer(Assignment({"default": 4, "other": 4}))
+        session.assign(Assignment({"default": 4, "other": 4}))
         session.claimer.wants()
         session.capacity.buffers.setdefault("default", deque())
         session.capacity.busy.setdefault("default", 0)
         session.claimer.take(claims)
         assert handlers.running == {alone}
-        session.steer(session.assignment)
-        session.steer(session.assignment)
+        session.assign(session.assignment)
+        session.assign(session.assignment)
         await until(lambda: session.log.settled)
         assert (await line.depth())["default"].ready == 3
         assert handlers.running == {alone}
@@ -89,7 +89,7 @@ async def test_a_job_that_waits_to_be_alone_goes_back_when_its_queue_is_paused(
 ) -> None:
     """[K2] [C8]"""
     async with one_that_waits(wired, line, handlers) as (session, alone, _beside):
-        session.steer(Assignment({"default": 4, "other": 0}))
+        session.assign(Assignment({"default": 4, "other": 0}))
         await until_it_is(lambda: wired.job(alone).astatus(), State.READY)
         handlers.proceed.set()
         await until(lambda: session.holdings.none)
@@ -106,7 +106,7 @@ async def test_a_job_alone_that_waited_long_runs_beside_the_others(
     async with on_session(wired, line) as session:
         beside = await handlers.waits.aenqueue()
         await until(lambda: handlers.running == {beside.id})
-        session.steer(Assignment({"default": 4, "other": 4}))
+        session.assign(Assignment({"default": 4, "other": 4}))
         await until(lambda: handlers.running == {beside.id, alone})
 
 
@@ -120,7 +120,7 @@ async def test_c8_crashed_jobs_run_beside_each_other(wired: Windlass, line: Line
         handlers.proceed.set()
         await until(lambda: not handlers.running)
         handlers.proceed.clear()
-        session.steer(Assignment(dict.fromkeys(["default", *others], 4)))
+        session.assign(Assignment(dict.fromkeys(["default", *others], 4)))
         await until(lambda: handlers.running == crashed_jobs)
         late = await handlers.waits.aenqueue()
         await until_it_is(late.astatus, State.RUNNING)  # claimed, to see whether it is one more
@@ -135,7 +135,7 @@ async def test_c8_one_with_its_last_life_runs_alone(wired: Windlass, line: Line,
     """[C8] The next death would make it poison: it shall not be another's deed."""
     first, second = [await crashed_job(line, "waits", queue=queue) for queue in ("one", "two")]
     async with on_session(wired, line, slots=4, poison=2) as session:
-        session.steer(Assignment({"one": 4, "two": 4}))
+        session.assign(Assignment({"one": 4, "two": 4}))
         await until(lambda: len(handlers.running) == 1)
         assert not session.claimer.wants()
         handlers.proceed.set()
@@ -153,9 +153,9 @@ async def test_c8_a_crashed_job_is_passed_on(
     async with on_session(wired, line) as busy, on_session(wired, line, queue="nothing") as idle:
         beside = await handlers.waits.aenqueue()
         await until(lambda: handlers.running == {beside.id})
-        busy.steer(Assignment({"default": 4, "other": 4}))
+        busy.assign(Assignment({"default": 4, "other": 4}))
         await until(lambda: busy.claimer._yielding)
-        idle.steer(Assignment({"other": 4}))
+        idle.assign(Assignment({"other": 4}))
         await until(lambda: [run.job.id for run in idle.running] == [alone])
         assert (await line.job(alone)).attempt == 1
 
@@ -172,7 +172,7 @@ async def test_c8_crashed_jobs_that_nobody_wants_start_all_the_same(
     clean = await handlers.waits.aenqueue()
     async with on_session(wired, line) as session:
         await until(lambda: handlers.running == {clean.id})
-        session.steer(Assignment(dict.fromkeys(["default", *others], 4)))
+        session.assign(Assignment(dict.fromkeys(["default", *others], 4)))
         await until(lambda: handlers.running == {clean.id, *crashed_jobs})
 
 
@@ -183,10 +183,10 @@ async def test_c8_a_crashed_job_waits_for_a_slot_too(
     monkeypatch.setattr(claimer, "PASS_ON", 60.0)
     async with one_that_waits(wired, line, handlers) as (session, alone, _beside):
         session.capacity.busy["other"] = 1
-        session.steer(Assignment({"default": 4, "other": 1}))
+        session.assign(Assignment({"default": 4, "other": 1}))
         handlers.proceed.set()
         await until(lambda: not handlers.running)
         assert session.slots.quarantine.waiting is not None
         session.capacity.busy["other"] = 0
-        session.steer(session.assignment)
+        session.assign(session.assignment)
         await until_it_is(lambda: wired.job(alone).astatus(), State.SUCCEEDED)

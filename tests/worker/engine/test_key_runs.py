@@ -264,7 +264,7 @@ async def test_f6_a_queue_that_is_closed_gives_its_followers_back(
     async with on_session(wired, line) as session:
         short(session)
         await until(lambda: links.ran == [0, 1])
-        session.steer(session.assignment.without("default"))
+        session.assign(session.assignment.without("default"))
         await until(lambda: session.log.settled)
         assert not session.capacity.runs
         links.proceed.set()

@@ -124,7 +124,7 @@ async def test_jobs_that_wait_for_a_slot_go_back_after_a_second(
     monkeypatch.setattr(capacity, "STALE", 0.0)
     async with on_session(wired, line, slots=2) as session:
         await buffered(session, line, handlers, 2)
-        session.steer(session.assignment)
+        session.assign(session.assignment)
         assert not any(session.capacity.buffers.values())
         await until(lambda: session.log.settled)
         depth = (await line.depth())["default"]
@@ -140,15 +140,15 @@ async def test_jobs_that_will_have_their_slots_soon_are_kept(
     looked at, its pace is that of a second."""
     async with on_session(wired, line, slots=2) as session:
         await buffered(session, line, handlers, 2)
-        session.steer(session.assignment)
+        session.assign(session.assignment)
         begun, since = session.capacity._stuck["default"]
-        session.steer(session.assignment)
+        session.assign(session.assignment)
         assert session.capacity._stuck["default"] == (begun, since)
         session.capacity._stuck["default"] = (begun - 1, since - 60)  # one was started since a minute ago
-        session.steer(session.assignment)
+        session.assign(session.assignment)
         assert any(session.capacity.buffers.values())
         session.capacity._stuck["default"] = (begun, since - 60)  # none was
-        session.steer(session.assignment)
+        session.assign(session.assignment)
         assert not any(session.capacity.buffers.values())
 
 
@@ -158,10 +158,10 @@ async def test_jobs_that_are_started_too_slowly_go_back(
     """Some were started, but the many that wait would wait for long: others may be idle."""
     async with on_session(wired, line, slots=2) as session:
         await buffered(session, line, handlers, 2, waiting=1 + capacity.SOON)
-        session.steer(session.assignment)
+        session.assign(session.assignment)
         begun, since = session.capacity._stuck["default"]
         session.capacity._stuck["default"] = (begun - 1, since - 60)
-        session.steer(session.assignment)
+        session.assign(session.assignment)
         assert not any(session.capacity.buffers.values())
 
 
@@ -176,7 +176,7 @@ async def test_among_peers_one_that_is_woken_in_vain_gives_way(
             await session.claimer._give_way()  # alone: at once
         assert session.claimer._in_vain == 8
         peers = dict.fromkeys(session.assignment.slots, 64)
-        session.steer(Assignment(session.assignment.slots, session.assignment.queues, peers))
+        session.assign(Assignment(session.assignment.slots, session.assignment.queues, peers))
         session.changed.clear()
         waiting = asyncio.create_task(session.claimer._give_way())
         assert not (await asyncio.wait({waiting}, timeout=0.01))[0]
@@ -202,7 +202,7 @@ async def test_k10_who_held_back_for_others_claims_again_though_its_timer_was_ea
     await line.open()
     async with on_session(wired, line) as session:
         monkeypatch.setattr(session.claimer, "_loop", EarlyTimers())
-        session.steer(msgspec.structs.replace(session.assignment, serving={"default": 2}))
+        session.assign(msgspec.structs.replace(session.assignment, serving={"default": 2}))
         await handlers.waits.aenqueue_many([()] * 4)
         await until(lambda: len(handlers.running) == 4)
 
@@ -213,7 +213,7 @@ async def test_a_job_ahead_goes_back_when_its_queue_is_paused(
     """[K2] And what runs goes on."""
     async with on_session(wired, line, slots=2) as session:
         await buffered(session, line, handlers, 2)
-        session.steer(closed(session))
+        session.assign(closed(session))
         await until(lambda: session.log.settled)
         assert (await line.depth())["default"].ready == 1
         assert len(handlers.running) == 2
@@ -359,7 +359,7 @@ async def test_warm_is_said_once_for_a_queue_that_went_well(
         assert line.calls["warm"] == 1
         await handlers.quick.aenqueue()
         await until(lambda: len(handlers.runs) == 2 and session.holdings.none)
-        session.steer(
+        session.assign(
             Assignment(
                 session.assignment.slots, {"default": QueueRecord(name="default", throttles=2, cooling=5)}
             )

@@ -117,7 +117,7 @@ class Claims(Protocol):
 
     async def forward_wakeups(self, queues: Sequence[str], forward: Callable[[records.WakeUp], None]) -> None:
         """Listen for other processes until cancelled. Call `forward` with every wake-up for these queues
-        and for hosts (see STEERED), and with how the listener stands whenever that changes. The caller
+        and for hosts (see FOR_HOSTS), and with how the listener stands whenever that changes. The caller
         forwards wake-ups of queues to `on_wakeup` of the stores of other processes. Where listening costs the
         store nothing, each process listens for itself, and only wake-ups for hosts are forwarded."""
 

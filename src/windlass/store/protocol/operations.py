@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from windlass.store.fields import NewBudget
 
 
-class Steering(Protocol):
+class Management(Protocol):
     """The acts of operators: on jobs [O5] [O6], and to the settings of queues [K1] and tasks [P6]."""
 
     async def cancel(self, jobs: Sequence[int]) -> dict[int, records.CancelAnswer]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from windlass.store.fields import NewBudget, OnConflict, Otherwise, TaskRecord
 from windlass.store.records.budget import BudgetRecord, Governed, Lease, Need, Needs, Runs, Taken, Usage
 from windlass.store.records.claim import (
-    STEERED,
+    FOR_HOSTS,
     Claim,
     ClaimedJob,
     Fence,

@@ -115,7 +115,7 @@ class Finished(msgspec.Struct, frozen=True):
     """Claims made in the same transaction: see `Room`."""
 
 
-STEERED: Final = "@"
+FOR_HOSTS: Final = "@"
 """How the topics begin that are for hosts: alone, queues or slots were changed; with a worker's id behind it,
 a job that this one holds should be cancelled."""
 

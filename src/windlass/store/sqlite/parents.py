@@ -1,7 +1,7 @@
 """Parents: jobs that wait for their parts [P9], and the split that makes them [P4]. A parent is brought up to
 date in the very transaction that ends a part, so it is never behind. What it does next is decided by
-`core.parents`; who asks for it here is `deferred`, where jobs have ended, and `steering`, where an operator
-steers."""
+`core.parents`; who asks for it here is `deferred`, where jobs have ended, and `management`, where an operator
+acts."""
 
 from __future__ import annotations
 

@@ -27,6 +27,7 @@ from windlass.store.sqlite import (
     deferred,
     flush_claims,
     listing,
+    management,
     measures,
     moving,
     outcomes,
@@ -35,7 +36,6 @@ from windlass.store.sqlite import (
     retention,
     schedules,
     schema,
-    steering,
     workers,
 )
 from windlass.store.sqlite import enqueue as enqueuing
@@ -183,7 +183,7 @@ class SQLiteStore:
         """See Store.forward_wakeups: each process has a socket of its own, and looks at the file."""
         receives = self.database.receives_others
         await self.database.watch(
-            cluster.steering, lambda steering: forward(records.WakeUp(tuple(steering[1]), receives=receives))
+            cluster.host_calls, lambda calls: forward(records.WakeUp(tuple(calls[1]), receives=receives))
         )
 
     def on_wakeup(self, wake_up: records.WakeUp | None) -> None:
@@ -374,22 +374,22 @@ class SQLiteStore:
             raise ResultTimeout(f"job {job} did not finish within {timeout:g} s")
         return found
 
-    # -- steering ---------------------------------------------------------------------------------------
+    # -- managing --------------------------------------------------------------------------------------
 
-    cancel: Final = _write(steering.cancel)
-    delete: Final = _write(steering.delete)
-    retry: Final = _write(steering.retry)
+    cancel: Final = _write(management.cancel)
+    delete: Final = _write(management.delete)
+    retry: Final = _write(management.retry)
     change: Final = _write(changing.change)
-    redrive: Final = _write(steering.redrive)
-    queues: Final = _read_now(steering.queues)
-    set_queue: Final = _write(steering.set_queue)
-    throttle: Final = _write(steering.throttle)
-    warm: Final = _write(steering.warm)
-    tasks: Final = _read(steering.tasks)
-    set_task: Final = _write(steering.set_task)
+    redrive: Final = _write(management.redrive)
+    queues: Final = _read_now(management.queues)
+    set_queue: Final = _write(management.set_queue)
+    throttle: Final = _write(management.throttle)
+    warm: Final = _write(management.warm)
+    tasks: Final = _read(management.tasks)
+    set_task: Final = _write(management.set_task)
 
     async def set_parent(self, id: int, *, parallel: int | None) -> records.ParentRecord | None:
-        known = await self.database.write(lambda tx: steering.set_parallel(tx, id, parallel))
+        known = await self.database.write(lambda tx: management.set_parallel(tx, id, parallel))
         return await self.parent(id) if known else None
 
     # -- parents and parts ------------------------------------------------------------------------------

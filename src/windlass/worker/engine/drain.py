@@ -180,7 +180,7 @@ class _Drain:
             queues = [queue.name for queue in await self._store.queues()]
             if queues != self._queues:  # else this would be a change to look for, again and again
                 self._queues = queues
-                self._session.steer(Assignment(dict.fromkeys(queues, self._concurrency)))
+                self._session.assign(Assignment(dict.fromkeys(queues, self._concurrency)))
 
     async def _more_to_come(self) -> bool:
         depths = await self._store.depth(self._queues)

@@ -356,9 +356,9 @@ class Worker:
 
     # -- what the member asks: see windlass.cluster.member.Local ------------------------------------------
 
-    def steer(self, assignment: Assignment) -> None:
+    def assign(self, assignment: Assignment) -> None:
         """New slots and settings of queues."""
-        self._on_engine(lambda engine: engine.steer(assignment))
+        self._on_engine(lambda engine: engine.assign(assignment))
 
     def wake(self, wake_up: WakeUp) -> None:
         """Take a wake-up that the member received."""

@@ -44,7 +44,8 @@ LEAVE_TIME: Final = 10.0
 
 
 class Host(Protocol):
-    """Who sends a worker's heartbeats and steers it. Called on the engine's loop; must not block."""
+    """The sender of a worker's heartbeats, which assigns slots to it. Called on the engine's loop; must not
+    block."""
 
     def began(self, worker: int) -> None:
         """This identity is registered: send heartbeats for it from now on."""
@@ -92,11 +93,11 @@ class Engine:
 
     # -- from outside -----------------------------------------------------------------------------------
 
-    def steer(self, assignment: Assignment) -> None:
+    def assign(self, assignment: Assignment) -> None:
         """Take new slots and settings of queues."""
         self._assignment = assignment
         if self._session is not None:
-            self._session.steer(assignment)
+            self._session.assign(assignment)
 
     def cancel(self, jobs: frozenset[int] | set[int]) -> None:
         """Somebody wants these jobs cancelled [O5]."""
@@ -156,7 +157,7 @@ class Engine:
     async def throttle(self, queue: str, hint: float | None) -> float:
         """Cool the whole queue [O3]. Here it closes at once; elsewhere the store gives out nothing."""
         delay = await self._store.throttle(queue, hint)
-        self.steer(self._assignment.without(queue))
+        self.assign(self._assignment.without(queue))
         return delay
 
     # -- working ----------------------------------------------------------------------------------------

@@ -94,7 +94,7 @@ class Slots:
         self._none_runs = asyncio.Event()
         self._has_returned = self._returned  # one object for all calls
 
-    def steer(self, assignment: Assignment) -> None:
+    def assign(self, assignment: Assignment) -> None:
         """The settings of queues as they are now."""
         self._bounds = {name: queue.safety_bound for name, queue in assignment.queues.items()}
 

@@ -117,7 +117,7 @@ class WorkerSession:
 
     # -- what it is told --------------------------------------------------------------------------------
 
-    def steer(self, assignment: Assignment) -> None:
+    def assign(self, assignment: Assignment) -> None:
         """Start what there is room for now, and hand back what is not to be started any more."""
         if assignment != self.assignment:
             self.changed.set()
@@ -149,8 +149,8 @@ class WorkerSession:
         self.capacity.slots = assignment.slots
         self.capacity.serving = assignment.serving
         self.claimer.peers = assignment.peers
-        self.slots.steer(assignment)
-        self.feedback.steer(assignment.queues)
+        self.slots.assign(assignment)
+        self.feedback.set_queues(assignment.queues)
 
     # -- the end ----------------------------------------------------------------------------------------
 

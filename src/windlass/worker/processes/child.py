@@ -181,8 +181,8 @@ class Child:
         assert engine is not None
         async for message in messages:
             match message:
-                case protocol.Steer():
-                    engine.steer(message.assignment)
+                case protocol.Assign():
+                    engine.assign(message.assignment)
                 case protocol.Wake():
                     store.on_wakeup(message.wake_up)
                 case protocol.Cancel():

@@ -101,9 +101,9 @@ class Process:
 
     # -- what the member asks: see windlass.cluster.member.Local -------------------------------------------
 
-    def steer(self, assignment: Assignment) -> None:
+    def assign(self, assignment: Assignment) -> None:
         """Pass new slots and settings on."""
-        self._channel.send(protocol.Steer(assignment))
+        self._channel.send(protocol.Assign(assignment))
 
     def wake(self, wake_up: WakeUp) -> None:
         """Forward a wake-up."""

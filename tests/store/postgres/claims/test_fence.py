@@ -1,5 +1,5 @@
-"""Rescue against the worker's own claims, flushes and heartbeats, each stopped at the worst moment [rule
-6]."""
+"""Rescue against the worker's own claims, flushes and heartbeats, each stopped at the worst moment
+[rule 6]."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -24,7 +24,7 @@ import asyncpg
 from windlass.core.abilities import NONE, can_run
 from windlass.errors import StoreUnavailable, WindlassError
 from windlass.store.postgres.connections.database import Database
-from windlass.store.records import STEERED, WakeUp
+from windlass.store.records import FOR_HOSTS, WakeUp
 
 POLL_LISTENING: Final = 5.0
 RESTART_BASE: Final = 0.5
@@ -340,5 +340,5 @@ class Listener:
         self._proved_at = time.monotonic()
         self.notify(payload)
         for forward, topics in list(self._forwards.items()):
-            if str(payload).partition(" ")[0] in topics or str(payload).startswith((STREAM, STEERED)):
+            if str(payload).partition(" ")[0] in topics or str(payload).startswith((STREAM, FOR_HOSTS)):
                 forward(WakeUp((str(payload),)))

@@ -8,19 +8,19 @@ from windlass.core.states import Kind
 
 
 @pytest.mark.parametrize("call", ["cancel", "delete"])
-@pytest.mark.parametrize("first", ["flush", "steering"])
+@pytest.mark.parametrize("first", ["flush", "operator"])
 async def test_o5_a_cancel_that_a_flush_has_not_seen_ends_the_job_where_it_waits(
     alone: Base, call: str, first: str
 ) -> None:
     """Neither sees the other: the cancel is for a job that runs, and the flush suspends it, for ever."""
     store = await alone.store()
     _, worker, job = await begun(alone)
-    steering, flush = await alone.sessions(2)
-    await steering.begin()
+    operator, flush = await alone.sessions(2)
+    await operator.begin()
     await flush.begin()
-    assert await steering.value(f"SELECT windlass.{call}($1)", job.id) == "requested"
+    assert await operator.value(f"SELECT windlass.{call}($1)", job.id) == "requested"
     await alone.finish(worker, [job], Kind.SNOOZE, delay=3600, by=flush)
-    for session in (flush, steering) if first == "flush" else (steering, flush):
+    for session in (flush, operator) if first == "flush" else (operator, flush):
         await session.commit()
     await store.promote()
     assert await alone.state(job.id) == "cancelled"
@@ -32,13 +32,13 @@ async def test_o6_a_cancel_of_a_run_that_is_over_does_not_end_the_next_one(alone
     """The flush that ended the run has not seen it, and the operator wants the job again since."""
     store = await alone.store()
     _, worker, job = await begun(alone)
-    steering, flush = await alone.sessions(2)
-    await steering.begin()
+    operator, flush = await alone.sessions(2)
+    await operator.begin()
     await flush.begin()
-    assert await steering.value("SELECT windlass.cancel($1)", job.id) == "requested"
+    assert await operator.value("SELECT windlass.cancel($1)", job.id) == "requested"
     await alone.finish(worker, [job], Kind.DEAD, by=flush)
     await flush.commit()
-    await steering.commit()
+    await operator.commit()
     arguments = job.id if call == "retry" else [job.id]
     await alone.look.value(f"SELECT windlass.{call}($1)", arguments)
     await store.promote()

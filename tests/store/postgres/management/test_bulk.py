@@ -1,4 +1,4 @@
-"""Many jobs steered at once: what the set-based statements read, whom they wait for, what they write [O6]."""
+"""Many jobs managed at once: what the set-based statements read, whom they wait for, what they write [O6]."""
 
 import asyncio
 import json

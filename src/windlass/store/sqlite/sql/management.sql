@@ -1,4 +1,4 @@
--- Steering. Called by steering: `queues` and `tasks` by readers, the rest under the write lock.
+-- Management. Called by management: `queues` and `tasks` by readers, the rest under the write lock.
 
 -- ── jobs ───────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -1,4 +1,4 @@
--- Cancelling jobs [O5]. How those that wait are ended is in steering_waiting.sql, and how a parent is
+-- Cancelling jobs [O5]. How those that wait are ended is in management_waiting.sql, and how a parent is
 -- cancelled in parents.sql.
 
 -- Cancels a job [O5]: 'cancelled', 'requested' (it runs, and its worker will stop it; or it is a parent, and

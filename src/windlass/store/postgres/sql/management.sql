@@ -1,5 +1,5 @@
--- What operators do: delete and retry jobs, set queues and tasks. Cancelling is in steering_cancels.sql, and
--- how a job that waits is ended in steering_waiting.sql.
+-- What operators do: delete and retry jobs, set queues and tasks. Cancelling is in management_cancels.sql,
+-- and how a job that waits is ended in management_waiting.sql.
 
 -- ==== Deleting ====
 

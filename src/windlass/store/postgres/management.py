@@ -1,6 +1,6 @@
-"""Steering jobs on PostgreSQL: cancel, delete and retry, one by one or many at once [O5] [O6].
+"""Managing jobs on PostgreSQL: cancel, delete and retry, one by one or many at once [O5] [O6].
 
-Many are steered in sets: what needs nothing but its own row, or the lock of its lane, is done in one
+Many are managed in sets: what needs nothing but its own row, or the lock of its lane, is done in one
 statement for each lane or table. Parents, parts, jobs whose unique key must be asked for or that are to
 replace others, jobs that a gate holds up, and whatever moves at that moment are left over by these
 statements, and go one by one. Each statement names the jobs that it has dealt with, so none is dealt with
@@ -30,7 +30,7 @@ LARGEST: Final = 2**63 - 1
 Verb: TypeAlias = Literal["cancel", "delete", "retry"]
 
 
-class Steering:
+class Management:
     """The acts of operators on jobs, queues and tasks."""
 
     def __init__(self, database: Database, limits: Limits) -> None:
@@ -40,17 +40,17 @@ class Steering:
 
     async def cancel(self, jobs: Sequence[int]) -> dict[int, CancelAnswer]:
         """See Store.cancel."""
-        return await self._steer("cancel", jobs)
+        return await self._manage("cancel", jobs)
 
     async def delete(self, jobs: Sequence[int]) -> dict[int, DeleteAnswer]:
         """See Store.delete."""
-        return await self._steer("delete", jobs)
+        return await self._manage("delete", jobs)
 
     async def retry(self, jobs: Sequence[int]) -> dict[int, RetryAnswer]:
         """See Store.retry."""
-        return await self._steer("retry", jobs)
+        return await self._manage("retry", jobs)
 
-    async def _steer(self, verb: Verb, jobs: Sequence[int]) -> dict[int, Any]:
+    async def _manage(self, verb: Verb, jobs: Sequence[int]) -> dict[int, Any]:
         gates_of = schemas.call("gates_of_jobs", 1, self._db.schema)
         answers: dict[int, Any] = dict.fromkeys(jobs, "not_found")
         known = [job for job in answers if 0 < job <= LARGEST]
@@ -59,16 +59,16 @@ class Steering:
             async with self._db.connection() as connection:
                 gates = {row["gate"] for row in await connection.fetch(gates_of, some)}
                 together = _Together(connection, self._db.schema)
-                answered = await together.steer(verb, some) if len(some) > 1 else {}
+                answered = await together.manage(verb, some) if len(some) > 1 else {}
                 for job in some:
-                    answers[job] = answered.get(job) or await self._steer_one(
+                    answers[job] = answered.get(job) or await self._manage_one(
                         connection, verb, job, "requested" if job in together.requested else None
                     )
                 gates.update(row["gate"] for row in await connection.fetch(gates_of, some))
                 await self._limits.admit(connection, gates)
         return answers
 
-    async def _steer_one(self, connection: Any, verb: Verb, job: int, answer: str | None) -> Any:
+    async def _manage_one(self, connection: Any, verb: Verb, job: int, answer: str | None) -> Any:
         """In a transaction of its own, so that no lane stays locked for long and two cannot deadlock.
 
         A cancel that was only requested, maybe before, looks again: the job may have been offered anew at
@@ -130,7 +130,7 @@ class _Together:
         self.requested: frozenset[int] = frozenset()
         """Jobs that ran when their cancel was requested."""
 
-    async def steer(self, verb: Verb, jobs: Iterable[int]) -> dict[int, str]:
+    async def manage(self, verb: Verb, jobs: Iterable[int]) -> dict[int, str]:
         """Act on the jobs that need no look of their own, and return the answers."""
         self._left = dict.fromkeys(jobs)
         match verb:

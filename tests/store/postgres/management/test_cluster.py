@@ -119,7 +119,7 @@ async def test_slots_of_workers_that_are_gone_go(alone: Base) -> None:
     assert await table(alone) == [(two, "q", 1)]
 
 
-async def test_steering_is_one_statement(alone: Base) -> None:
+async def test_the_view_of_hosts_is_one_statement(alone: Base) -> None:
     """[K1] [K2] Queues with their state, slots of the workers asked for, who serves what."""
     store = await alone.store()
     await store.set_queue("a", {"max_workers": 3, "window": 7})
@@ -128,12 +128,12 @@ async def test_steering_is_one_statement(alone: Base) -> None:
     assert term is not None
     worker = await alone.worker()
     await store.assign(term, {worker: {"a": 3}, 404: {"a": 1}})
-    steering = await store.cluster_view([worker, 404])
-    assert (steering.queues["a"].max_workers, steering.queues["a"].window) == (3, 7)
-    assert steering.queues["b"].throttles == 1
-    assert 50 < steering.queues["b"].cooling <= 60
-    assert steering.slots == {worker: {"a": 3}}
-    assert steering.serving == {}, "that worker serves no queue"
+    management = await store.cluster_view([worker, 404])
+    assert (management.queues["a"].max_workers, management.queues["a"].window) == (3, 7)
+    assert management.queues["b"].throttles == 1
+    assert 50 < management.queues["b"].cooling <= 60
+    assert management.slots == {worker: {"a": 3}}
+    assert management.serving == {}, "that worker serves no queue"
     assert [queue.name for queue in await store.queues()] == ["a", "b"]
 
 

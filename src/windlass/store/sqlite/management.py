@@ -1,4 +1,4 @@
-"""Steering by an operator: cancel, delete and retry [O5] [O6], which reach from a parent to its parts and
+"""Actions of an operator: cancel, delete and retry [O5] [O6], which reach from a parent to its parts and
 back [P9], and the settings of queues [K1] [O3] and tasks [P6] [F3]."""
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from windlass.store.sqlite.parents import Parent
 from windlass.store.sqlite.rows import Row, fetch, kept
 from windlass.store.sqlite.schema import Statements
 
-_SQL = Statements("steering")
+_SQL = Statements("management")
 _QUEUE: Final = fields_of(QueueRecord)
 _TASK: Final = fields_of(TaskRecord)
 
@@ -54,7 +54,7 @@ def _cancel(tx: Transaction, row: Row | None, *, counted: bool = True) -> Cancel
     lane = tx.lanes.numbered(row.lane)
     if row.state in rows.OFFERED and lane.runs(row):
         tx.run(_SQL["request_cancel"], (lane.id, row.seq, row.pos))
-        tx.steered = True
+        tx.calls = True
         return "requested"
     transitions.end(tx, row, rows.CANCELLED, counted=counted)
     return "cancelled"
@@ -219,7 +219,7 @@ def set_queue(tx: Transaction, name: str, changes: Mapping[str, Any]) -> QueueRe
     new = changed_queue(old, changes, tx.settings.retention)
     bounded = new.max_depth is not None
     tx.run(_SQL["change_queue"], (*(getattr(new, setting) for setting in _QUEUE), bounded, name))
-    tx.steered |= new != old  # it may just have been resumed
+    tx.calls |= new != old  # it may just have been resumed
     return _declared(tx, name)
 
 
@@ -238,7 +238,7 @@ def throttle(tx: Transaction, queue: str, hint: float | None = None) -> float:
 def warm(tx: Transaction, queue: str, *, force: bool = False) -> bool:
     """The queue goes well again, or an operator says so."""
     warmed = tx.run(_SQL["warm_queue"], (queue, force, tx.now - CALM)) > 0
-    tx.steered |= warmed
+    tx.calls |= warmed
     return warmed
 
 

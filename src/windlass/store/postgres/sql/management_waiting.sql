@@ -5,7 +5,7 @@
 
 -- Where jobs are in the logs: locate for many, of those that are neither a parent nor a part. claimed: it
 -- runs or has run; ended: for good.
--- Callers: the store, before it steers many. May call: worker. Plan: generic, pinned, nested. Lock: ACCESS
+-- Callers: the store, before it manages many. May call: worker. Plan: generic, pinned, nested. Lock: ACCESS
 -- SHARE on claim, as in finish. It decides nothing: what waits now may run a moment later, so the function
 -- that ends it checks again. What has ended stays ended.
 CREATE OR REPLACE FUNCTION windlass.places_of(p_jobs bigint[])
