@@ -41,11 +41,6 @@ class Call(msgspec.Struct, Generic[Q, B], frozen=True):
         """The id of a job in the path. Raises NotFound for what cannot be one."""
         return found_id(self.path["id"])
 
-    @property
-    def name(self) -> str:
-        """The name in the path."""
-        return self.path["name"]
-
 
 Handler = Callable[[Call[Any, Any]], Awaitable[Any]]
 
