@@ -3,7 +3,11 @@ claim that looks once more after its commit, may meet at any moment."""
 
 import asyncio
 
+import asyncpg
+import pytest
+
 from tests.store.postgres.kit import Answer, Base, Session
+from windlass.core.retry import DeathPolicy
 
 RECHECK = """
     SELECT t.seqs FROM (SELECT ARRAY[$6::int] AS n) AS x CROSS JOIN LATERAL windlass.claim_recheck(
@@ -60,3 +64,17 @@ async def test_a_job_that_is_counted_before_its_gate_is_taken_stays(alone: Base)
     await blocking.rollback()
     assert await stayed == claimed.seqs
     assert await alone.look.value("SELECT array_agg(job ORDER BY gate) FROM windlass.pass") == [first, second]
+
+
+async def test_a_claim_of_a_dead_worker_is_not_looked_at_again(alone: Base) -> None:
+    """[C5] Its jobs belong to others by then: put aside here as well, they would be there twice."""
+    lane, worker, other = await alone.lane(), await alone.worker(), await alone.worker()
+    job = await alone.look.enqueue()
+    claimed = await alone.claim(lane, worker)
+    store = await alone.store()
+    await store.set_task("t", {"concurrency": 1})
+    assert await store.rescue(worker, 0, DeathPolicy()) is not None
+    with pytest.raises(asyncpg.PostgresError, match="is not alive"):
+        await recheck(alone.look, worker, claimed)
+    await store.promote()
+    assert (await alone.claim(lane, other)).ids == [job]

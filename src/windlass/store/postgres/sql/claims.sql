@@ -564,7 +564,7 @@ BEGIN
                        )::windlass.handed
               FROM ROWS FROM (unnest(v_rows), unnest(v_seqs))
                 AS u (id, turn, since, enqueued_at, priority, attempt, deaths, queue, fair_key, task, payload,
-                      options, gate, need, seq)) || v_more;
+                      options, gate, need, replaces, seq)) || v_more;
         SELECT range_agg(int8range(u.seq, u.seq + 1)), array_agg(u.task),
                bool_or(u.options::text LIKE '%"unique_key"%')
           INTO v_taken, v_tasks, v_unique FROM unnest(v_more) AS u;
@@ -620,7 +620,7 @@ BEGIN
                                    (w.ready).deaths, p_lane.queue, NULL, (w.ready).task, (w.ready).payload,
                                    (w.ready).options,
                                    CASE WHEN pg_try_advisory_xact_lock(v_space, hashtext(p.gate))
-                                        THEN p.gate END, 1)::windlass.held ORDER BY (w.ready).seq), '{}'),
+                                        THEN p.gate END, 1, NULL)::windlass.held ORDER BY (w.ready).seq), '{}'),
            coalesce(array_agg((w.ready).seq ORDER BY (w.ready).seq), '{}'),
            coalesce(bool_and((w.ready).deaths = 0 AND (w.ready).task <> ALL (p_tokens)
                              AND coalesce((w.ready).options::text !~ '"(part|fair_key|expires_at)"', true)

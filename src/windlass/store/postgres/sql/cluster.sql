@@ -185,7 +185,8 @@ BEGIN
     SELECT EXISTS (SELECT FROM windlass.unsettled),
            EXISTS (SELECT FROM windlass.deferred_watermark
                     WHERE run_at > windlass.now() + interval '1 second'),
-           EXISTS (SELECT FROM windlass.deferred WHERE replaces IS NOT NULL),
+           EXISTS (SELECT FROM windlass.deferred WHERE replaces IS NOT NULL)
+           OR EXISTS (SELECT FROM windlass.held WHERE replaces IS NOT NULL),
            -- From the newest on: under an open snapshot the old ones may long be gone.
            (SELECT h.id FROM windlass.held h ORDER BY h.id DESC LIMIT 1) IS NOT NULL,
            EXISTS (SELECT FROM windlass.changed_gate c

@@ -96,7 +96,9 @@ BEGIN
         INSERT INTO windlass.after_edge (job, on_job, fresh)
         SELECT enqueue_one.job, enqueue_one.job, false WHERE p_options::json ->> 'group_end' = 'true';
         status := coalesce(status, 'scheduled');
-    ELSIF v_run_at > v_now OR v_replaces IS NOT NULL OR v_lane IS NULL AND v_gate IS NULL THEN
+    -- One of an ordering key joins its list at once, where its turn is that of its commit [F6].
+    ELSIF v_run_at > v_now OR v_replaces IS NOT NULL AND coalesce(v_gate NOT LIKE 'order:%', true)
+          OR v_lane IS NULL AND v_gate IS NULL THEN
         INSERT INTO windlass.deferred (id, run_at, enqueued_at, queue, priority, task, payload, options,
                                        replaces)
         VALUES (job, coalesce(v_run_at, v_now), v_now, p_queue, p_priority, p_task, p_payload::json,
@@ -105,9 +107,9 @@ BEGIN
     ELSIF v_gate IS NOT NULL OR v_fair IS NOT NULL THEN
         PERFORM windlass.mark_gates_changed(ARRAY[v_gate]);
         INSERT INTO windlass.held (id, since, enqueued_at, queue, priority, gate, fair_key,
-                                   task, payload, options)
+                                   task, payload, options, replaces)
         VALUES (job, v_now, v_now, p_queue, p_priority, v_gate, CASE WHEN v_gate IS NULL THEN v_fair END,
-                p_task, p_payload::json, p_options::json);
+                p_task, p_payload::json, p_options::json, v_replaces);
         status := coalesce(status, 'held');
     ELSE
         PERFORM windlass.offer(v_lane, 1, ARRAY[p_task], ARRAY[p_payload], ARRAY[p_options], ARRAY[job]);
@@ -265,6 +267,7 @@ LANGUAGE plpgsql AS $$
 DECLARE
     u         windlass.unique_key;
     v_running boolean;
+    v_gate    text;
 BEGIN
     LOOP
         INSERT INTO windlass.unique_key (key, job) VALUES (p_key, p_job) ON CONFLICT DO NOTHING;
@@ -313,8 +316,10 @@ BEGIN
         status := 'skipped';
     ELSE
         status := 'replaced';
-        DELETE FROM windlass.held WHERE id = u.job;
-        IF NOT FOUND THEN
+        DELETE FROM windlass.held h WHERE h.id = u.job RETURNING h.replaces, h.gate INTO replaces, v_gate;
+        IF replaces IS NOT NULL THEN
+            PERFORM windlass.mark_gates_changed(ARRAY[v_gate], true);  -- others waited behind it
+        ELSIF NOT FOUND THEN
             DELETE FROM windlass.deferred d WHERE d.id = u.job RETURNING d.replaces INTO replaces;
             IF NOT FOUND THEN
                 replaces := u.job;

@@ -185,8 +185,9 @@ BEGIN
             SELECT array_agg(x.id) AS ids, min(x.lane) AS low, max(x.lane) AS high,
                    bool_or(x.options::text ~ v_more) AS onward,
                    bool_or(windlass.limit_of(p_kind, x.options, t.concurrency, t.key_concurrency)
-                           IS DISTINCT FROM l.most OR substr(x.lane, 3) = ANY (v_shut)) AS differ
-              FROM (SELECT y.id, y.task, y.options, y.queue,
+                           IS DISTINCT FROM l.most OR substr(x.lane, 3) = ANY (v_shut)
+                           OR x.replaces IS NOT NULL) AS differ
+              FROM (SELECT y.id, y.task, y.options, y.queue, y.replaces,
                            y.priority || ':' || windlass.place_of(y.queue,
                                                                   windlass.abilities_of(y.options)) AS lane
                       FROM windlass.held y WHERE y.gate = l.gate AND y.turn >= l.since ORDER BY y.turn
@@ -319,7 +320,7 @@ END $$;
 -- fair key (`rings`), or (`outs`) into its lane.
 -- Callers: admit_through. May call: worker. Plan: pinned, ordered. Lock: the gate's, held by the caller; the
 -- rows it moves, and lanes that must be declared, without waiting. In the waiting list of an ordering key no
--- job overtakes a locked one.
+-- job overtakes a locked one, nor one that has yet to replace another.
 -- The gate's note is removed before the list is read, so that a later note is not lost.
 CREATE OR REPLACE FUNCTION windlass.admit_gate(
     p_gate text, p_limit int, OUT n int, OUT nexts text[], OUT outs windlass.held[],
@@ -371,6 +372,7 @@ BEGIN
     END IF;
     FOR h IN SELECT * FROM windlass.held x WHERE x.gate = p_gate AND x.turn >= v_from
               ORDER BY x.turn LOOP
+        EXIT WHEN h.replaces IS NOT NULL;  -- replace_step calls when it may go
         IF h.need > v_burst AND n < p_limit THEN
             -- Its budget can never hold that much: it steps aside, keeping its turn, and holds up nobody. See
             -- admit_over.

@@ -67,7 +67,7 @@ BEGIN
                count(*)::int AS n
           FROM unnest(p_rows) WITH ORDINALITY
             AS u (id, turn, since, enqueued_at, priority, attempt, deaths, queue, fair_key, task, payload,
-                  options, gate, need, i)
+                  options, gate, need, replaces, i)
          CROSS JOIN LATERAL (SELECT split_part(u.gate, ':', 1) AS kind,
                                     '"(' || CASE split_part(u.gate, ':', 1)
                                             WHEN 'order' THEN 'concurrency_key|task_limit'
@@ -93,7 +93,7 @@ BEGIN
             SELECT y.*, row_number() OVER w AS no, bool_and(y.fit) OVER w AS fits
               FROM (SELECT v.ctid AS tid, v.id, v.turn, v.since, v.enqueued_at, v.attempt, v.task, v.payload,
                            v.options, v.gate, v.need,
-                           v.deaths = 0 AND v.xmax = 0 AND v.queue = p_lane.queue
+                           v.deaths = 0 AND v.xmax = 0 AND v.replaces IS NULL AND v.queue = p_lane.queue
                            AND v.priority = p_lane.priority
                            AND CASE WHEN v.task = l.task AND v.options::text IS NOT DISTINCT FROM l.options
                                THEN true
