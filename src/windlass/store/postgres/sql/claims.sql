@@ -106,9 +106,11 @@ DECLARE
     v_space  int := windlass.lock_space();
     v_limit  int;
     v_busy   boolean;
-    v_alone  boolean;
     v_before text;
     v_taken  record;
+    v_jobs   bigint[];
+    v_ids    bigint[];
+    v_stays  int[];  -- the places of the jobs that stay; NULL: all of them, and no filter has run
 BEGIN
     FOR v_round IN 1..10 LOOP
         COMMIT;
@@ -116,7 +118,7 @@ BEGIN
         status := 'locked';
         v_limit := p_limit;
         v_busy := false;
-        v_alone := false;
+        v_stays := NULL;
         IF p_limited AND NOT windlass.queue_lock(p_lane, p_wait) THEN
             status := 'busy';
         ELSIF NOT pg_try_advisory_xact_lock(v_space, p_lane) THEN
@@ -137,6 +139,51 @@ BEGIN
             v_taken := windlass.claim_take(p_lane, p_worker, v_limit, p_limited);
             status := v_taken.status;
             claim := v_taken.claim;
+            IF status = 'jobs' AND (v_taken.expires OR v_taken.gated OR p_needs IS NOT NULL) THEN
+                SELECT p.jobs, p.stays INTO v_jobs, v_stays
+                  FROM windlass.claim_places(p_lane, v_taken.seqs, v_taken.ids) AS p;
+                IF v_taken.expires THEN
+                    v_stays := windlass.claim_expired(p_lane, claim, v_stays, v_taken.seqs, v_jobs,
+                                                      v_taken.options);
+                END IF;
+                IF v_taken.gated AND v_stays <> '{}' THEN
+                    v_stays := windlass.claim_gated(p_lane, claim, v_stays, v_taken.seqs, v_jobs,
+                                                    v_taken.tasks, v_taken.options, v_taken.enqueued);
+                END IF;
+                IF p_needs IS NOT NULL AND v_stays <> '{}' THEN
+                    SELECT t.stays, t.busy, t.starts INTO v_stays, v_busy, starts
+                      FROM windlass.claim_tokens(p_lane, claim, p_needs, v_stays, v_taken.seqs, v_jobs,
+                                                 v_taken.tasks, v_taken.payloads, v_taken.options,
+                                                 p_wait) AS t;
+                END IF;
+                status := CASE WHEN v_stays = '{}' THEN 'aside' ELSE 'jobs' END;
+            END IF;
+            v_ids := CASE WHEN v_stays IS NULL THEN v_taken.ids
+                          ELSE windlass.at_places(v_taken.ids, v_stays) END;
+            IF status = 'jobs' AND p_limited AND NOT v_busy THEN
+                v_busy := NOT windlass.claim_count(p_lane, claim, cardinality(v_ids), p_wait);
+            END IF;
+            IF v_busy THEN
+                ROLLBACK;
+                status := 'busy';
+                claim := NULL;
+            ELSIF status = 'jobs' AND array_remove(v_ids, NULL) <> '{}' THEN
+                PERFORM windlass.claim_drop_passes(array_remove(v_ids, NULL));
+            END IF;
+        END IF;
+        COMMIT;
+        SET TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE;
+        IF status = 'jobs' AND EXISTS (SELECT FROM windlass.task_setting s
+                                        WHERE s.concurrency IS NOT NULL) THEN
+            IF v_stays IS NULL THEN
+                SELECT p.jobs, p.stays INTO v_jobs, v_stays
+                  FROM windlass.claim_places(p_lane, v_taken.seqs, v_taken.ids) AS p;
+            END IF;
+            v_stays := windlass.claim_recheck(p_lane, p_worker, claim, v_stays, v_taken.seqs, v_jobs,
+                                              v_taken.tasks, v_taken.options, v_taken.enqueued);
+            status := CASE WHEN v_stays = '{}' THEN 'aside' ELSE 'jobs' END;
+        END IF;
+        IF status = 'jobs' THEN
             seqs := v_taken.seqs;
             ids := v_taken.ids;
             tasks := v_taken.tasks;
@@ -146,64 +193,47 @@ BEGIN
             deaths := v_taken.deaths;
             enqueued := v_taken.enqueued;
             offered := v_taken.offered;
-            v_alone := v_taken.alone;
-            IF status = 'jobs' AND v_taken.expires THEN
-                SELECT CASE WHEN t.seqs IS NULL THEN 'aside' ELSE 'jobs' END,
-                       t.seqs, t.ids, t.tasks, t.payloads, t.options, t.attempts, t.deaths,
-                       t.enqueued, t.offered
-                  INTO status, seqs, ids, tasks, payloads, options, attempts, deaths, enqueued, offered
-                  FROM windlass.claim_expired(p_lane, claim, seqs, ids, tasks, payloads, options, attempts,
-                                              deaths, enqueued, offered) AS t;
+            IF cardinality(v_stays) < cardinality(seqs) THEN
+                seqs := windlass.at_places(seqs, v_stays);
+                ids := windlass.at_places(ids, v_stays);
+                tasks := windlass.at_places(tasks, v_stays);
+                payloads := windlass.at_places(payloads, v_stays);
+                options := windlass.at_places(options, v_stays);
+                attempts := windlass.at_places(attempts, v_stays);
+                deaths := windlass.at_places(deaths, v_stays);
+                enqueued := windlass.at_places(enqueued, v_stays);
+                offered := windlass.at_places(offered, v_stays);
             END IF;
-            IF status = 'jobs' AND v_taken.gated THEN
-                SELECT CASE WHEN t.seqs IS NULL THEN 'aside' ELSE 'jobs' END,
-                       t.seqs, t.ids, t.tasks, t.payloads, t.options, t.attempts, t.deaths,
-                       t.enqueued, t.offered
-                  INTO status, seqs, ids, tasks, payloads, options, attempts, deaths, enqueued, offered
-                  FROM windlass.claim_gated(p_lane, claim, seqs, ids, tasks, payloads, options, attempts,
-                                            deaths, enqueued, offered) AS t;
+            IF array_remove(ids, NULL) <> '{}' THEN
+                steps := windlass.steps_of(array_remove(ids, NULL));
             END IF;
-            IF status = 'jobs' AND p_needs IS NOT NULL THEN
-                SELECT CASE WHEN t.seqs IS NULL THEN 'aside' ELSE 'jobs' END,
-                       t.seqs, t.ids, t.tasks, t.payloads, t.options, t.attempts, t.deaths,
-                       t.enqueued, t.offered, t.busy, t.starts
-                  INTO status, seqs, ids, tasks, payloads, options, attempts, deaths, enqueued, offered,
-                       v_busy, starts
-                  FROM windlass.claim_tokens(p_lane, claim, p_needs, seqs, ids, tasks, payloads, options,
-                                            attempts, deaths, enqueued, offered, p_wait) AS t;
-            END IF;
-            IF status = 'jobs' AND p_limited AND NOT v_busy THEN
-                v_busy := NOT windlass.claim_count(p_lane, claim, cardinality(seqs), p_wait);
-            END IF;
-            IF v_busy THEN
-                ROLLBACK;
-                status := 'busy';
-                SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
-                  INTO claim, seqs, ids, tasks, payloads, options, attempts, deaths, enqueued, offered;
-            ELSIF status = 'jobs' AND array_remove(ids, NULL) <> '{}' THEN
-                PERFORM windlass.claim_drop_passes(array_remove(ids, NULL));
-            END IF;
+            status := CASE WHEN v_taken.alone THEN 'alone' ELSE 'jobs' END;
         END IF;
         COMMIT;
-        SET TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE;
-        IF status = 'jobs' AND EXISTS (SELECT FROM windlass.task_setting s
-                                        WHERE s.concurrency IS NOT NULL) THEN
-            SELECT CASE WHEN t.seqs IS NULL THEN 'aside' ELSE 'jobs' END,
-                   t.seqs, t.ids, t.tasks, t.payloads, t.options, t.attempts, t.deaths,
-                   t.enqueued, t.offered
-              INTO status, seqs, ids, tasks, payloads, options, attempts, deaths, enqueued, offered
-              FROM windlass.claim_recheck(p_lane, p_worker, claim, seqs, ids, tasks, payloads, options,
-                                          attempts, deaths, enqueued, offered) AS t;
-        END IF;
-        IF status = 'jobs' AND array_remove(ids, NULL) <> '{}' THEN
-            steps := windlass.steps_of(array_remove(ids, NULL));
-        END IF;
-        COMMIT;
-        IF status = 'jobs' AND v_alone THEN
-            status := 'alone';
-        END IF;
         EXIT WHEN status <> 'aside';
     END LOOP;
+END $$;
+
+-- The places of a claim's jobs in its arrays, and by place the ids of the jobs. Until the claim answers, a job
+-- is known by its place: each filter is given the places of the jobs that stay, and the columns that it reads,
+-- and returns the places of those that stay.
+-- Callers: claim, before the first filter. May call: worker. Plan: the caller's. Lock: none.
+CREATE OR REPLACE FUNCTION windlass.claim_places(
+    p_lane int, p_seqs bigint[], p_ids bigint[], OUT stays int[], OUT jobs bigint[])
+LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+    stays := ARRAY(SELECT generate_subscripts(p_seqs, 1));
+    jobs := ARRAY(SELECT coalesce(u.id, p_lane::bigint << 44 | u.seq)
+                    FROM unnest(p_seqs, p_ids) AS u (seq, id));
+END $$;
+
+-- The elements of an array at some places, in the order of the places.
+-- Callers: claim, claim_gated, claim_recheck, claim_tokens, handed_recheck. May call: worker. Plan: the
+-- caller's. Lock: none.
+CREATE OR REPLACE FUNCTION windlass.at_places(p_array anyarray, p_places int[]) RETURNS anyarray
+LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+    RETURN ARRAY(SELECT p_array[u] FROM unnest(p_places) AS u);
 END $$;
 
 -- The body of a claim: reads the cursor and the next jobs, fences the worker, writes the new cursor.
@@ -216,7 +246,7 @@ END $$;
 -- some task has a limit, see claim_gated. expires: some job may have waited too long, see claim_expired.
 -- alone: see the end. offered: when each was offered, NULL where its
 -- job was enqueued then. claim: the lane's newest; where there are no jobs, it tells whether others have
--- claimed since the caller last looked.
+-- claimed since the caller last looked. The arrays count only with 'jobs'.
 --
 -- The order of its statements is its proof [rule 3]:
 --   1. what is published about dead holes is read, then holes are probed, with xmin in the same snapshot;
@@ -387,8 +417,6 @@ BEGIN
     END IF;
     IF p_worker = 0 THEN  -- a rehearsal, for which nobody may be told of an error
         status := 'nobody';
-        SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
-          INTO seqs, ids, tasks, payloads, options, attempts, deaths, enqueued, offered;
         RETURN;
     END IF;
     -- 3. The fence brings the xid; then the claim and the new cursor, in one row.
@@ -403,8 +431,6 @@ BEGIN
         gated := h.gated;
         IF h.limited AND NOT p_limited THEN
             status := 'limited';
-            SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
-              INTO seqs, ids, tasks, payloads, options, attempts, deaths, enqueued, offered;
             RETURN;
         END IF;
     END IF;

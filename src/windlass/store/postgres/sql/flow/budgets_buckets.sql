@@ -716,20 +716,22 @@ END $$;
 -- their options. Callers: claim_tokens. May call: worker. Plan: the caller's. Lock: none. p_needs: as there.
 -- Each OFFSET 0 is a fence: a payload is read once, however long it is.
 CREATE OR REPLACE FUNCTION windlass.claim_token_needs(
-    p_needs json, p_tasks text[], p_payloads text[], p_options text[]) RETURNS windlass.want[]
+    p_needs json, p_stays int[], p_tasks text[], p_payloads text[], p_options text[])
+RETURNS windlass.want[]
 LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
     RETURN (
-        SELECT array_agg(ROW (x.i, x.n, x.budget, x.key)::windlass.want)
-          FROM (SELECT v.i, v.budget, windlass.bucket_key(v.value) AS key, least(sum(v.n), 2147483647) AS n
-                  FROM (SELECT u.i, n.budget,
+        SELECT array_agg(ROW (x.place, x.n, x.budget, x.key)::windlass.want)
+          FROM (SELECT v.place, v.budget, windlass.bucket_key(v.value) AS key,
+                       least(sum(v.n), 2147483647) AS n
+                  FROM (SELECT u.place, n.budget,
                                coalesce(CASE WHEN n.costed THEN (u.options -> 'costs' ->> n.budget)::int END,
                                         n.n) AS n,
                                windlass.need_value(u.payload, n.argument, n.place) AS value
-                          FROM (SELECT y.i, y.task, y.payload::json AS payload, y.options::json AS options
-                                  FROM unnest(p_tasks, p_payloads, p_options)
-                                  WITH ORDINALITY AS y (task, payload, options, i)
-                                OFFSET 0) AS u
+                          FROM (SELECT y.place, p_tasks[y.place] AS task,
+                                       p_payloads[y.place]::json AS payload,
+                                       p_options[y.place]::json AS options
+                                  FROM unnest(p_stays) AS y (place) OFFSET 0) AS u
                           JOIN windlass.needs_by_task(p_needs) AS n ON n.task = u.task OFFSET 0) AS v
                  GROUP BY 1, 2, 3) AS x);
 END $$;

@@ -5,49 +5,46 @@
 
 -- Checks the jobs of a claim whose task was given a limit after they entered their lane [F3]. Jobs for which
 -- there is room get their pass; the others go to the task's waiting list. So do those that have a pass, where
--- the limit was lowered since: see claim_called_back. Returns the jobs that stay.
+-- the limit was lowered since: see claim_called_back. Returns the places of the jobs that stay.
 -- Callers: claim, after claim_take, where some task has a limit by setting; claim_recheck. May call: worker.
 -- Plan: pinned. Lock: the gates, without waiting; the caller holds the lane, or has committed the claim.
 CREATE OR REPLACE FUNCTION windlass.claim_gated(
-    p_lane int, p_claim bigint,
-    INOUT seqs bigint[], INOUT ids bigint[], INOUT tasks text[], INOUT payloads text[], INOUT options text[],
-    INOUT attempts smallint[], INOUT deaths smallint[], INOUT enqueued float8[], INOUT offered float8[])
+    p_lane int, p_claim bigint, p_stays int[], p_seqs bigint[], p_jobs bigint[], p_tasks text[],
+    p_options text[], p_enqueued float8[]) RETURNS int[]
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     g       record;
-    v_tasks text[] := windlass.limited_tasks(tasks);
+    v_mine  text[] := windlass.at_places(p_tasks, p_stays);
+    v_tasks text[] := windlass.limited_tasks(v_mine);
     v_room  bigint;
     v_aside int[] := '{}';
-    v_jobs  bigint[];
     v_gates text[];
     v_over  text[] := '{}';  -- by place: the gate that calls the job back
 BEGIN
     IF v_tasks = '{}' AND NOT EXISTS (SELECT FROM windlass.task_setting t
                                        WHERE t.key_concurrency IS NOT NULL) THEN
-        RETURN;
+        RETURN p_stays;
     END IF;
-    v_jobs := ARRAY(SELECT coalesce(u.id, p_lane::bigint << 44 | u.seq)
-                      FROM unnest(seqs, ids) WITH ORDINALITY AS u (seq, id, i) ORDER BY u.i);
     IF EXISTS (SELECT FROM windlass.task_setting t
-                WHERE t.name = ANY (tasks)
+                WHERE t.name = ANY (v_mine)
                   AND (t.key_concurrency IS NOT NULL
                        OR t.concurrency < windlass.places_taken('task:' || t.name))) THEN
-        v_over := windlass.claim_called_back(v_jobs, tasks, claim_gated.options);
+        v_over := windlass.claim_called_back(p_stays, p_jobs, p_tasks, p_options);
         v_aside := ARRAY(SELECT u.i::int FROM unnest(v_over) WITH ORDINALITY AS u (gate, i)
                           WHERE u.gate IS NOT NULL);
     END IF;
-    FOR g IN SELECT 'task:' || u.task AS gate, u.task, array_agg(u.i::int ORDER BY u.i) AS places
-               FROM unnest(tasks) WITH ORDINALITY AS u (task, i)
-              WHERE u.task = ANY (v_tasks) AND v_over[u.i] IS NULL
+    FOR g IN SELECT 'task:' || u.task AS gate, u.task, array_agg(u.place ORDER BY u.place) AS places
+               FROM unnest(p_stays, v_mine) AS u (place, task)
+              WHERE u.task = ANY (v_tasks) AND v_over[u.place] IS NULL
                 AND NOT EXISTS (SELECT FROM windlass.pass p
-                                 WHERE p.job = v_jobs[u.i] AND p.gate || '' = 'task:' || u.task OFFSET 0)
+                                 WHERE p.job = p_jobs[u.place] AND p.gate || '' = 'task:' || u.task OFFSET 0)
               GROUP BY u.task ORDER BY u.task COLLATE "C" LOOP
         v_room := 0;
         IF windlass.gate_lock(g.gate, 0) THEN
             -- A count of running jobs may have committed since the passes were read.
             g.places := ARRAY(SELECT u FROM unnest(g.places) AS u
                                WHERE NOT EXISTS (SELECT FROM windlass.pass p
-                                                  WHERE p.job = v_jobs[u] AND p.gate || '' = g.gate OFFSET 0)
+                                                  WHERE p.job = p_jobs[u] AND p.gate || '' = g.gate OFFSET 0)
                                                   ORDER BY u);
             IF NOT EXISTS (SELECT FROM windlass.list_from(g.gate) AS s CROSS JOIN windlass.held h
                             WHERE h.gate = g.gate AND h.turn >= s.turn) THEN
@@ -57,60 +54,54 @@ BEGIN
             END IF;
         END IF;
         INSERT INTO windlass.pass (gate, job, need, turn, enqueued_at, at)
-        SELECT g.gate, v_jobs[u.place], 1, nextval('windlass.held_turn'), to_timestamp(enqueued[u.place]),
+        SELECT g.gate, p_jobs[u.place], 1, nextval('windlass.held_turn'), to_timestamp(p_enqueued[u.place]),
                windlass.now()
           FROM unnest(g.places) WITH ORDINALITY AS u (place, no) WHERE u.no <= v_room;
         v_aside := v_aside || g.places[least(v_room, 2147483646)::int + 1:];
     END LOOP;
     IF v_aside <> '{}' THEN
         v_aside := ARRAY(SELECT a FROM unnest(v_aside) AS a ORDER BY a);
-        v_gates := ARRAY(SELECT coalesce(v_over[a.place], 'task:' || tasks[a.place])
-                           FROM unnest(v_aside) WITH ORDINALITY AS a (place, i)
-                          ORDER BY a.i);
-        PERFORM windlass.claim_aside(
-            p_lane, p_claim, ARRAY(SELECT seqs[a.place] FROM unnest(v_aside) WITH ORDINALITY AS a (place, i)
-                                    ORDER BY a.i),
-            ARRAY(SELECT v_jobs[a.place] FROM unnest(v_aside) WITH ORDINALITY AS a (place, i) ORDER BY a.i),
-            v_gates, array_fill(1, ARRAY[cardinality(v_aside)]));
-        SELECT * INTO seqs, ids, tasks, payloads, options, attempts, deaths, enqueued, offered
-          FROM windlass.claim_without(v_aside, seqs, ids, tasks, payloads, options, attempts, deaths,
-                                      enqueued, offered);
+        v_gates := ARRAY(SELECT coalesce(v_over[a], 'task:' || p_tasks[a]) FROM unnest(v_aside) AS a);
+        PERFORM windlass.claim_aside(p_lane, p_claim, windlass.at_places(p_seqs, v_aside),
+                                     windlass.at_places(p_jobs, v_aside), v_gates,
+                                     array_fill(1, ARRAY[cardinality(v_aside)]));
+        p_stays := ARRAY(SELECT s FROM unnest(p_stays) AS s WHERE s <> ALL (v_aside));
     END IF;
+    RETURN p_stays;
 END $$;
 
 -- Checks the jobs of a claim once more after its commit, before they are given out. A task may have been
 -- given its limit while the claim was under way, and whoever counted then did not see the claim; whoever
--- counts later does [F3]. Returns the jobs that stay; those without room are put aside, as in claim_gated.
+-- counts later does [F3]. Returns the places of those that stay; jobs without room are put aside, as in
+-- claim_gated.
 -- Callers: claim, handed_recheck, in a transaction of its own. May call: worker. Plan: pinned. Lock: mostly
 -- none; else the worker's life row, as claim_take, since its jobs may belong to others by now; ACCESS SHARE
 -- on claim, as in finish; those of claim_gated.
 CREATE OR REPLACE FUNCTION windlass.claim_recheck(
-    p_lane int, p_worker bigint, p_claim bigint,
-    INOUT seqs bigint[], INOUT ids bigint[], INOUT tasks text[], INOUT payloads text[], INOUT options text[],
-    INOUT attempts smallint[], INOUT deaths smallint[], INOUT enqueued float8[], INOUT offered float8[])
+    p_lane int, p_worker bigint, p_claim bigint, p_stays int[], p_seqs bigint[], p_jobs bigint[],
+    p_tasks text[], p_options text[], p_enqueued float8[]) RETURNS int[]
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
-    v_tasks text[] := windlass.limited_tasks(tasks);
-    v_n     int := cardinality(seqs);
+    v_mine  text[] := windlass.at_places(p_tasks, p_stays);
+    v_tasks text[] := windlass.limited_tasks(v_mine);
+    v_stays int[];
 BEGIN
     IF v_tasks = '{}'
-       OR NOT EXISTS (SELECT FROM unnest(seqs, ids, tasks) AS u (seq, id, task)
+       OR NOT EXISTS (SELECT FROM unnest(p_stays, v_mine) AS u (place, task)
                        WHERE u.task = ANY (v_tasks)
                          AND NOT EXISTS (SELECT FROM windlass.pass p
-                                          WHERE p.job = coalesce(u.id, p_lane::bigint << 44 | u.seq)
-                                                                       AND p.gate = 'task:' || u.task
-                                                                    OFFSET 0)) THEN
-        RETURN;
+                                          WHERE p.job = p_jobs[u.place] AND p.gate = 'task:' || u.task
+                                         OFFSET 0)) THEN
+        RETURN p_stays;
     END IF;
     PERFORM windlass.worker_fence(p_worker);
     LOCK TABLE windlass.claim IN ACCESS SHARE MODE;
-    SELECT * INTO seqs, ids, tasks, payloads, options, attempts, deaths, enqueued, offered
-      FROM windlass.claim_gated(p_lane, p_claim, seqs, ids, tasks, payloads, options, attempts, deaths,
-                                enqueued, offered);
-    IF seqs IS NULL OR cardinality(seqs) < v_n THEN
+    v_stays := windlass.claim_gated(p_lane, p_claim, p_stays, p_seqs, p_jobs, p_tasks, p_options, p_enqueued);
+    IF cardinality(v_stays) < cardinality(p_stays) THEN
         -- A concurrent count may give a pass to jobs that were put aside here.
         INSERT INTO windlass.uncounted_task (task) SELECT unnest(v_tasks);
     END IF;
+    RETURN v_stays;
 END $$;
 
 -- The same for jobs that a flush has handed over; returns those that stay.
@@ -125,15 +116,14 @@ DECLARE
     v_stays windlass.handed[] := '{}';
 BEGIN
     p_handed := windlass.break_runs(p_worker, p_handed);
-    FOR g IN SELECT h.lane, h.claim, array_agg(h.seq) AS seqs, array_agg(h.id) AS ids,
-                    array_agg(h.task) AS tasks, array_agg(h.payload::text) AS payloads,
-                    array_agg(h.options::text) AS options,
-                    array_agg(h.attempt) AS attempts, array_agg(h.deaths) AS deaths,
-                    array_agg(h.enqueued) AS enqueued, array_agg(h.offered) AS offered
+    FOR g IN SELECT h.lane, h.claim, array_agg(h.seq) AS seqs, array_agg(h.id) AS jobs,
+                    array_agg(h.task) AS tasks, array_agg(h.options::text) AS options,
+                    array_agg(h.enqueued) AS enqueued
                FROM unnest(p_handed) AS h GROUP BY h.lane, h.claim LOOP
-        SELECT r.seqs INTO v_seqs
-          FROM windlass.claim_recheck(g.lane, p_worker, g.claim, g.seqs, g.ids, g.tasks, g.payloads,
-                                      g.options, g.attempts, g.deaths, g.enqueued, g.offered) AS r;
+        v_seqs := windlass.at_places(
+            g.seqs, windlass.claim_recheck(g.lane, p_worker, g.claim,
+                                           ARRAY(SELECT generate_series(1, cardinality(g.seqs))), g.seqs,
+                                           g.jobs, g.tasks, g.options, g.enqueued));
         v_stays := v_stays || ARRAY(SELECT h FROM unnest(p_handed) AS h
                                      WHERE h.claim = g.claim AND h.seq = ANY (v_seqs));
     END LOOP;
@@ -145,7 +135,7 @@ END $$;
 -- Callers: claim_gated. May call: worker. Plan: pinned. Lock: the gates that have more passes than their
 -- limit, without waiting: so of two claims the second counts what the first has started.
 CREATE OR REPLACE FUNCTION windlass.claim_called_back(
-    p_jobs bigint[], p_tasks text[], p_options text[]) RETURNS text[]
+    p_stays int[], p_jobs bigint[], p_tasks text[], p_options text[]) RETURNS text[]
 LANGUAGE plpgsql AS $$
 DECLARE
     g         record;
@@ -153,15 +143,16 @@ DECLARE
     v_passes  jsonb := '{}';  -- by gate
     v_started jsonb := '{}';  -- by gate, of those with more passes than their limit
 BEGIN
-    FOR g IN SELECT u.i, p.gate,
-                    windlass.gate_limit(split_part(p.gate, ':', 1), u.task, u.options::json) AS most
-               FROM unnest(p_jobs, p_tasks, p_options) WITH ORDINALITY AS u (job, task, options, i)
-               JOIN windlass.task_setting t ON t.name = u.task
-              CROSS JOIN LATERAL (SELECT x.gate FROM windlass.pass x WHERE x.job = u.job OFFSET 0) AS p
+    FOR g IN SELECT u.place, p.gate,
+                    windlass.gate_limit(split_part(p.gate, ':', 1), t.name, p_options[u.place]::json) AS most
+               FROM unnest(p_stays) AS u (place)
+               JOIN windlass.task_setting t ON t.name = p_tasks[u.place]
+              CROSS JOIN LATERAL (SELECT x.gate FROM windlass.pass x
+                                   WHERE x.job = p_jobs[u.place] OFFSET 0) AS p
               WHERE p.gate LIKE 'key:%' AND t.key_concurrency IS NOT NULL
                  OR p.gate LIKE 'task:%' AND t.concurrency IS NOT NULL
-              ORDER BY u.i, p.gate COLLATE "C" LOOP
-        CONTINUE WHEN v_over[g.i] IS NOT NULL;
+              ORDER BY u.place, p.gate COLLATE "C" LOOP
+        CONTINUE WHEN v_over[g.place] IS NOT NULL;
         IF NOT v_passes ? g.gate THEN
             v_passes := v_passes || jsonb_build_object(g.gate, windlass.places_taken(g.gate));
         END IF;
@@ -172,7 +163,7 @@ BEGIN
                              ELSE 2147483647 END);
         END IF;
         IF (v_started ->> g.gate)::bigint >= g.most THEN
-            v_over[g.i] := g.gate;
+            v_over[g.place] := g.gate;
             v_passes := v_passes || jsonb_build_object(g.gate, (v_passes ->> g.gate)::bigint - 1);
         ELSE
             v_started := v_started || jsonb_build_object(g.gate, (v_started ->> g.gate)::bigint + 1);
@@ -195,10 +186,11 @@ END $$;
 
 -- ==== Tokens ====
 
--- Takes the tokens that the jobs of a claim need, in the claim's transaction, and returns the jobs that got
--- theirs [F1]. The others go to the waiting list of the bucket that lacks tokens. While anybody is in that
--- list, jobs from the lane queue up behind; those let out of the list (they hold its pass) come first. A
--- bucket that another keeps locked has no tokens: so only those who need it wait for that transaction [S2].
+-- Takes the tokens that the jobs of a claim need, in the claim's transaction, and returns the places of the
+-- jobs that got theirs (`stays`) [F1]. The others go to the waiting list of the bucket that lacks tokens.
+-- While anybody is in that list, jobs from the lane queue up behind; those let out of the list (they hold its
+-- pass) come first. A bucket that another keeps locked has no tokens: so only those who need it wait for that
+-- transaction [S2].
 -- p_needs: {task: [{"budget": ..., "n": ..., "argument": ..., "place": ...}, ...]}. `busy`: a budget was
 -- drained or its breaker opened meanwhile, so the caller must roll back. `starts`: {position: seconds} of
 -- those that must wait for tokens which they have booked.
@@ -210,10 +202,9 @@ END $$;
 -- is taken before every job is judged, so that the probe of a half-open breaker is a job that leaves with the
 -- claim [F7].
 CREATE OR REPLACE FUNCTION windlass.claim_tokens(
-    p_lane int, p_claim bigint, p_needs json,
-    INOUT seqs bigint[], INOUT ids bigint[], INOUT tasks text[], INOUT payloads text[], INOUT options text[],
-    INOUT attempts smallint[], INOUT deaths smallint[], INOUT enqueued float8[], INOUT offered float8[],
-    p_wait int DEFAULT 100, OUT busy boolean, OUT starts jsonb)
+    p_lane int, p_claim bigint, p_needs json, INOUT stays int[], p_seqs bigint[], p_jobs bigint[],
+    p_tasks text[], p_payloads text[], p_options text[], p_wait int DEFAULT 100, OUT busy boolean,
+    OUT starts jsonb)
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     b         record;
@@ -226,7 +217,6 @@ DECLARE
     v_soon    float8;
     v_now     float8;
     v_wants   windlass.want[];
-    v_jobs    bigint[];
     v_budgets text[] := '{}';
     v_keys    text[] := '{}';
     v_gates   text[] := '{}';
@@ -242,19 +232,17 @@ DECLARE
     v_to      text[] := '{}';
     v_ns      int[] := '{}';
 BEGIN
-    busy := windlass.claim_tokens_quickly(p_needs, tasks, p_wait);
+    busy := windlass.claim_tokens_quickly(p_needs, windlass.at_places(p_tasks, stays), p_wait);
     IF busy OR busy IS NULL THEN
         busy := busy IS NULL;
         RETURN;
     END IF;
-    v_wants := windlass.claim_token_needs(p_needs, tasks, payloads, claim_tokens.options);
+    v_wants := windlass.claim_token_needs(p_needs, stays, p_tasks, p_payloads, p_options);
     IF windlass.claim_tokens_at_once(v_wants, p_wait) THEN
         RETURN;
     END IF;
-    v_jobs := ARRAY(SELECT coalesce(u.id, p_lane::bigint << 44 | u.seq)
-                      FROM unnest(seqs, ids) WITH ORDINALITY AS u (seq, id, i) ORDER BY u.i);
     FOR b IN SELECT w.budget, w.key, 'budget:' || w.budget || '/' || w.key AS gate,
-                    array_agg(v_jobs[w.place]) AS jobs
+                    array_agg(p_jobs[w.place]) AS jobs
                FROM unnest(v_wants) AS w GROUP BY w.budget, w.key
               ORDER BY w.budget COLLATE "C", w.key COLLATE "C" LOOP
         IF EXISTS (SELECT FROM windlass.held h WHERE h.gate = b.gate)
@@ -268,7 +256,7 @@ BEGIN
     END LOOP;
     v_now := windlass.unix_time();
     FOR b IN SELECT w.budget, w.key, 'budget:' || w.budget || '/' || w.key AS gate, sum(w.n) AS n,
-                    array_agg(v_jobs[w.place]) AS jobs,
+                    array_agg(p_jobs[w.place]) AS jobs,
                     coalesce(bool_or(x.openings > 0 AND x.breaker > 0), false) AS probe
                FROM unnest(v_wants) AS w LEFT JOIN windlass.budget x ON x.name = w.budget
               GROUP BY w.budget, w.key ORDER BY w.budget COLLATE "C", w.key COLLATE "C" LOOP
@@ -304,7 +292,7 @@ BEGIN
                    FROM unnest(v_wants) AS w
                    JOIN unnest(v_gates) WITH ORDINALITY AS g (gate, no)
                      ON g.gate = 'budget:' || w.budget || '/' || w.key
-                   LEFT JOIN windlass.pass p ON p.job = v_jobs[w.place] AND p.gate || '' = g.gate
+                   LEFT JOIN windlass.pass p ON p.job = p_jobs[w.place] AND p.gate || '' = g.gate
                   GROUP BY w.place ORDER BY bool_or(p.job IS NOT NULL) DESC, w.place LOOP
             SELECT u.no INTO v_lacks FROM unnest(j.nos, j.ns, j.let) AS u (no, n, let)
              WHERE v_lefts[u.no] < u.n OR v_bursts[u.no] < u.n
@@ -322,7 +310,7 @@ BEGIN
                                               ELSE v_lefts[j.nos[k]] - j.ns[k] END;
                 END LOOP;
                 IF v_soon > 0 THEN
-                    starts := coalesce(starts, '{}') || jsonb_build_object(seqs[j.place], v_soon);
+                    starts := coalesce(starts, '{}') || jsonb_build_object(p_seqs[j.place], v_soon);
                 END IF;
             ELSE
                 v_waiting[v_lacks] := true;
@@ -341,13 +329,9 @@ BEGIN
         END IF;
     END LOOP;
     IF v_aside <> '{}' THEN
-        PERFORM windlass.claim_aside(p_lane, p_claim, u.seqs, u.jobs, v_to, v_ns)
-           FROM (SELECT array_agg(seqs[a.place] ORDER BY a.i) AS seqs,
-                        array_agg(v_jobs[a.place] ORDER BY a.i) AS jobs
-                   FROM unnest(v_aside) WITH ORDINALITY AS a (place, i)) AS u;
-        SELECT * INTO seqs, ids, tasks, payloads, options, attempts, deaths, enqueued, offered
-          FROM windlass.claim_without(v_aside, seqs, ids, tasks, payloads, options, attempts, deaths,
-                                      enqueued, offered);
+        PERFORM windlass.claim_aside(p_lane, p_claim, windlass.at_places(p_seqs, v_aside),
+                                     windlass.at_places(p_jobs, v_aside), v_to, v_ns);
+        stays := ARRAY(SELECT s FROM unnest(stays) AS s WHERE s <> ALL (v_aside));
     END IF;
 END $$;
 
@@ -525,19 +509,3 @@ BEGIN
                                         WHERE u.gate LIKE 'budget:%'),
                                  'slots', true);
 END $$;
-
--- The jobs of a claim without those at the given places; all NULL where none is left.
--- Callers: claim_tokens, claim_gated, claim_expired. May call: worker. Plan: the caller's. Lock: none.
-CREATE OR REPLACE FUNCTION windlass.claim_without(
-    p_places int[], INOUT seqs bigint[], INOUT ids bigint[], INOUT tasks text[], INOUT payloads text[],
-    INOUT options text[], INOUT attempts smallint[], INOUT deaths smallint[], INOUT enqueued float8[],
-    INOUT offered float8[])
-LANGUAGE sql IMMUTABLE AS $$
-    SELECT array_agg(u.seq ORDER BY u.i), array_agg(u.id ORDER BY u.i), array_agg(u.task ORDER BY u.i),
-           array_agg(u.payload ORDER BY u.i), array_agg(u.opts ORDER BY u.i),
-           array_agg(u.attempt ORDER BY u.i), array_agg(u.death ORDER BY u.i), array_agg(u.at ORDER BY u.i),
-           array_agg(u.since ORDER BY u.i)
-      FROM unnest(seqs, ids, tasks, payloads, options, attempts, deaths, enqueued, offered) WITH ORDINALITY
-        AS u (seq, id, task, payload, opts, attempt, death, at, since, i)
-     WHERE u.i <> ALL (p_places)
-$$;
