@@ -214,9 +214,9 @@ BEGIN
     END LOOP;
 END $$;
 
--- The places of a claim's jobs in its arrays, and by place the ids of the jobs. Until the claim answers, a job
--- is known by its place: each filter is given the places of the jobs that stay, and the columns that it reads,
--- and returns the places of those that stay.
+-- The places of a claim's jobs in its arrays (`stays`), and their ids by place. Until the claim answers, a
+-- job is known by its place: each filter is given the places of the jobs that stay, and the columns that it
+-- reads, and returns the places of those that still do.
 -- Callers: claim, before the first filter. May call: worker. Plan: the caller's. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.claim_places(
     p_lane int, p_seqs bigint[], p_ids bigint[], OUT stays int[], OUT jobs bigint[])

@@ -270,7 +270,7 @@ BEGIN
         v_keys := v_keys || b.key;
         v_gates := v_gates || b.gate;
         v_lefts := v_lefts || CASE WHEN b.gate = ANY (v_shut) THEN 0 ELSE windlass.bucket_tokens(
-                                       b.budget, b.key, 1000000000, v_now, true) END;
+                                       b.budget, b.key, :budgets.MOST_TOKENS, v_now, true) END;
         v_kept := v_kept || windlass.promised_tokens(b.gate, b.jobs);
         v_used := v_used || least(b.n, 2147483647)::int;
         v_waiting := v_waiting || (b.gate = ANY (v_shut)
