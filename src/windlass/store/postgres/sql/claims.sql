@@ -509,7 +509,7 @@ DECLARE
     v_room   int;
     v_rows   windlass.held[];
     v_more   windlass.handed[];
-    v_fit    boolean;
+    v_eligible boolean;
     v_waits  int;
     v_waiting windlass.held[];
     v_old    bigint[];
@@ -560,9 +560,9 @@ BEGIN
             v_left := v_left || g.jobs;
             CONTINUE;
         ELSIF v_n > 0 THEN
-            SELECT f.jobs, f.seqs, f.fit INTO v_waiting, v_old, v_fit
+            SELECT f.jobs, f.seqs, f.eligible INTO v_waiting, v_old, v_eligible
               FROM windlass.waiting_first(v_lane, v_hi, v_ahead, v_n > v_room, v_room, p_tokens) AS f;
-            IF NOT v_fit THEN
+            IF NOT v_eligible THEN
                 v_left := v_left || g.jobs;
                 CONTINUE;
             END IF;
@@ -621,24 +621,24 @@ BEGIN
 END $$;
 
 -- The first jobs that wait in a lane, up to p_room, for a flush to hand over: `jobs`, each with the gate
--- whose run others may join, or none, and its turn there; `seqs`, their positions. `fit`: all of them may be
--- handed over. Where more wait than there is room for (p_more), those of a plain backlog are left to claims,
--- which take many at once.
+-- whose run others may join, or none, and its turn there; `seqs`, their positions. `eligible`: all of them
+-- may be handed over. Where more wait than there is room for (p_more), those of a plain backlog are left to
+-- claims, which take many at once.
 -- Callers: hand_over. May call: worker. Plan: generic, pinned, ordered, nested. Lock: those of the gates,
 -- without waiting; the caller holds the lane's. At most eight gaps between what was claimed ahead are looked
 -- at, and no more than 10,000 numbers are claimed ahead: then a claim must move the cursor first.
 CREATE OR REPLACE FUNCTION windlass.waiting_first(
     p_lane windlass.lane, p_hi bigint, p_ahead int8multirange, p_more boolean, p_room int, p_tokens text[],
-    OUT jobs windlass.held[], OUT seqs bigint[], OUT fit boolean)
+    OUT jobs windlass.held[], OUT seqs bigint[], OUT eligible boolean)
 LANGUAGE plpgsql AS $$
 DECLARE
     v_gaps  int8multirange := int8multirange(
         int8range(p_hi + 1, coalesce(pg_sequence_last_value(p_lane.position), 0), '[]')) - p_ahead;
     v_space int := ('windlass.held'::regclass::oid::bigint - 2147483648)::int;
 BEGIN
-    fit := (SELECT count(*) FROM unnest(v_gaps)) <= 8
-           AND (isempty(p_ahead) OR windlass.count_seqs(p_ahead) <= 10000);
-    IF NOT fit THEN
+    eligible := (SELECT count(*) FROM unnest(v_gaps)) <= 8
+                AND (isempty(p_ahead) OR windlass.count_seqs(p_ahead) <= 10000);
+    IF NOT eligible THEN
         RETURN;
     END IF;
     SELECT coalesce(array_agg(ROW (windlass.job_of(w.ready), coalesce(p.turn, 0), (w.ready).offered_at,
@@ -653,7 +653,7 @@ BEGIN
                              AND t.concurrency IS NULL AND t.key_concurrency IS NULL
                              AND (p.gate IS NOT NULL OR NOT p_more)
                              AND coalesce(p.gate NOT LIKE 'budget:%', true)), true)
-      INTO jobs, seqs, fit
+      INTO jobs, seqs, eligible
       FROM (SELECT r.ready
               FROM unnest(v_gaps) AS gap (span)
              CROSS JOIN LATERAL (SELECT x AS ready FROM windlass.ready x
