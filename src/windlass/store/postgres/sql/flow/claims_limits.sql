@@ -19,7 +19,7 @@ DECLARE
     v_room  bigint;
     v_aside int[] := '{}';
     v_gates text[];
-    v_over  text[] := '{}';  -- by place: the gate that calls the job back
+    v_over  text[] := '{}';  -- by place, the gate that calls the job back
 BEGIN
     IF v_tasks = '{}' AND NOT EXISTS (SELECT FROM windlass.task_setting t
                                        WHERE t.key_concurrency IS NOT NULL) THEN
@@ -207,30 +207,33 @@ CREATE OR REPLACE FUNCTION windlass.claim_tokens(
     OUT starts jsonb)
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
-    b         record;
-    j         record;
-    v_budget  windlass.budget;
-    v_bucket  windlass.bucket;
-    v_rates   float8[] := '{}';
-    v_bursts  float8[] := '{}';
-    v_levels  float8[] := '{}';  -- what each bucket holds now
-    v_soon    float8;
-    v_now     float8;
-    v_wants   windlass.want[];
-    v_budgets text[] := '{}';
-    v_keys    text[] := '{}';
-    v_gates   text[] := '{}';
-    v_lefts   int[] := '{}';
-    v_kept    int[] := '{}';
-    v_used    int[] := '{}';
-    v_waiting   boolean[] := '{}';
-    v_shut    text[] := '{}';  -- gates of buckets that are not asked
-    v_probes  boolean[] := '{}';
-    v_all     boolean := true;
-    v_lacks   int;
-    v_aside   int[] := '{}';
-    v_to      text[] := '{}';
-    v_ns      int[] := '{}';
+    b          record;
+    j          record;
+    v_now      float8;
+    v_wants    windlass.want[];
+    v_budget   windlass.budget;
+    v_bucket   windlass.bucket;
+    v_unasked  text[] := '{}';     -- gates of buckets that others keep locked, or wait for
+    -- By bucket, in the order of budget and key:
+    v_budgets  text[] := '{}';
+    v_keys     text[] := '{}';
+    v_gates    text[] := '{}';
+    v_rates    float8[] := '{}';
+    v_bursts   float8[] := '{}';
+    v_levels   float8[] := '{}';   -- tokens that it holds
+    v_left     int[] := '{}';      -- tokens that it can still give, with those that may be booked
+    v_promised int[] := '{}';      -- of these, those of jobs on their way from its waiting list
+    v_used     int[] := '{}';      -- tokens that jobs of this claim take
+    v_waiting  boolean[] := '{}';  -- somebody waits for it, so jobs from the lane queue up behind
+    v_probes   boolean[] := '{}';  -- its breaker is half-open: one job may go, the probe
+    v_enough   boolean := true;    -- each has enough for all jobs
+    v_no       int;                -- one of them
+    v_lacks    int;                -- the one that has too little for a job
+    v_starts   float8;             -- in how many seconds the tokens that a job books are there
+    -- By job that is put aside:
+    v_aside    int[] := '{}';
+    v_lists    text[] := '{}';
+    v_ns       int[] := '{}';
 BEGIN
     busy := windlass.claim_tokens_quickly(p_needs, windlass.at_places(p_tasks, stays), p_wait);
     IF busy OR busy IS NULL THEN
@@ -248,9 +251,9 @@ BEGIN
         IF EXISTS (SELECT FROM windlass.held h WHERE h.gate = b.gate)
            AND NOT EXISTS (SELECT FROM windlass.pass p
                             WHERE p.job = ANY (b.jobs) AND p.gate || '' = b.gate) THEN
-            v_shut := v_shut || b.gate;
+            v_unasked := v_unasked || b.gate;
         ELSIF NOT windlass.bucket_try(b.budget, b.key, p_wait) THEN
-            v_shut := v_shut || b.gate;
+            v_unasked := v_unasked || b.gate;
             p_wait := 1;
         END IF;
     END LOOP;
@@ -263,17 +266,18 @@ BEGIN
         IF b.probe THEN
             PERFORM FROM windlass.budget x WHERE x.name = b.budget FOR NO KEY UPDATE SKIP LOCKED;
             IF NOT FOUND THEN
-                v_shut := v_shut || b.gate;
+                v_unasked := v_unasked || b.gate;
             END IF;
         END IF;
         v_budgets := v_budgets || b.budget;
         v_keys := v_keys || b.key;
         v_gates := v_gates || b.gate;
-        v_lefts := v_lefts || CASE WHEN b.gate = ANY (v_shut) THEN 0 ELSE windlass.bucket_tokens(
-                                       b.budget, b.key, :budgets.MOST_TOKENS, v_now, true) END;
-        v_kept := v_kept || windlass.promised_tokens(b.gate, b.jobs);
+        v_left := v_left || CASE WHEN b.gate = ANY (v_unasked) THEN 0
+                                 ELSE windlass.bucket_tokens(b.budget, b.key, :budgets.MOST_TOKENS, v_now,
+                                                             true) END;
+        v_promised := v_promised || windlass.promised_tokens(b.gate, b.jobs);
         v_used := v_used || least(b.n, 2147483647)::int;
-        v_waiting := v_waiting || (b.gate = ANY (v_shut)
+        v_waiting := v_waiting || (b.gate = ANY (v_unasked)
                                    OR EXISTS (SELECT FROM windlass.held h WHERE h.gate = b.gate));
         v_probes := v_probes || b.probe;
         SELECT * INTO v_budget FROM windlass.budget x WHERE x.name = b.budget;
@@ -281,47 +285,50 @@ BEGIN
         v_rates := v_rates || v_budget.rate;
         v_bursts := v_bursts || v_budget.burst;
         v_levels := v_levels || v_bucket.tokens - v_budget.rate * (v_bucket.at - v_now);
-        v_all := v_all AND NOT b.probe AND NOT v_waiting[cardinality(v_waiting)]
-                 AND b.n <= v_lefts[cardinality(v_lefts)] - v_kept[cardinality(v_kept)]
-                 AND b.n <= v_levels[cardinality(v_levels)] - v_kept[cardinality(v_kept)];
+        v_no := cardinality(v_gates);
+        v_enough := v_enough AND NOT b.probe AND NOT v_waiting[v_no]
+                    AND b.n <= v_left[v_no] - v_promised[v_no] AND b.n <= v_levels[v_no] - v_promised[v_no];
     END LOOP;
-    IF NOT v_all THEN
+    IF NOT v_enough THEN
         v_used := array_fill(0, ARRAY[cardinality(v_gates)]);
-        FOR j IN SELECT w.place, array_agg(g.no::int ORDER BY g.no) AS nos,
-                        array_agg(w.n ORDER BY g.no) AS ns, array_agg(p.job IS NOT NULL ORDER BY g.no) AS let
+        -- Jobs that were let out of a waiting list come first.
+        FOR j IN SELECT w.place, array_agg(g.no::int ORDER BY g.no) AS buckets,
+                        array_agg(w.n ORDER BY g.no) AS needs,
+                        array_agg(p.job IS NOT NULL ORDER BY g.no) AS admitted
                    FROM unnest(v_wants) AS w
                    JOIN unnest(v_gates) WITH ORDINALITY AS g (gate, no)
                      ON g.gate = 'budget:' || w.budget || '/' || w.key
                    LEFT JOIN windlass.pass p ON p.job = p_jobs[w.place] AND p.gate || '' = g.gate
                   GROUP BY w.place ORDER BY bool_or(p.job IS NOT NULL) DESC, w.place LOOP
-            SELECT u.no INTO v_lacks FROM unnest(j.nos, j.ns, j.let) AS u (no, n, let)
-             WHERE v_lefts[u.no] < u.n OR v_bursts[u.no] < u.n
-                OR NOT u.let AND (v_waiting[u.no] OR v_lefts[u.no] - u.n < v_kept[u.no] OR v_probes[u.no]
-                                  AND v_kept[u.no] > 0)
+            SELECT u.no INTO v_lacks FROM unnest(j.buckets, j.needs, j.admitted) AS u (no, n, admitted)
+             WHERE v_left[u.no] < u.n OR v_bursts[u.no] < u.n
+                OR NOT u.admitted AND (v_waiting[u.no] OR v_left[u.no] - u.n < v_promised[u.no]
+                                       OR v_probes[u.no] AND v_promised[u.no] > 0)
              ORDER BY u.no LIMIT 1;
             IF v_lacks IS NULL THEN
-                v_soon := 0;
-                FOR k IN 1..cardinality(j.nos) LOOP
-                    v_used[j.nos[k]] := v_used[j.nos[k]] + j.ns[k];
-                    v_soon := greatest(v_soon, (v_used[j.nos[k]] - v_levels[j.nos[k]]
-                                                + CASE WHEN j.let[k] THEN 0 ELSE v_kept[j.nos[k]] END)
-                                               / nullif(v_rates[j.nos[k]], 0));
-                    v_lefts[j.nos[k]] := CASE WHEN v_probes[j.nos[k]] THEN 0
-                                              ELSE v_lefts[j.nos[k]] - j.ns[k] END;
+                v_starts := 0;
+                FOR k IN 1..cardinality(j.buckets) LOOP
+                    v_no := j.buckets[k];
+                    v_used[v_no] := v_used[v_no] + j.needs[k];
+                    v_starts := greatest(v_starts, (v_used[v_no] - v_levels[v_no]
+                                                    + CASE WHEN j.admitted[k] THEN 0
+                                                           ELSE v_promised[v_no] END)
+                                                   / nullif(v_rates[v_no], 0));
+                    v_left[v_no] := CASE WHEN v_probes[v_no] THEN 0 ELSE v_left[v_no] - j.needs[k] END;
                 END LOOP;
-                IF v_soon > 0 THEN
-                    starts := coalesce(starts, '{}') || jsonb_build_object(p_seqs[j.place], v_soon);
+                IF v_starts > 0 THEN
+                    starts := coalesce(starts, '{}') || jsonb_build_object(p_seqs[j.place], v_starts);
                 END IF;
             ELSE
                 v_waiting[v_lacks] := true;
                 v_aside := v_aside || j.place;
-                v_to := v_to || v_gates[v_lacks];
-                v_ns := v_ns || j.ns[array_position(j.nos, v_lacks)];
+                v_lists := v_lists || v_gates[v_lacks];
+                v_ns := v_ns || j.needs[array_position(j.buckets, v_lacks)];
             END IF;
         END LOOP;
     END IF;
     FOR k IN 1..cardinality(v_gates) LOOP
-        -- A drain or a failure was reported meanwhile.
+        -- Less than was judged: a drain or a failure was reported meanwhile.
         IF v_used[k] > 0 AND windlass.bucket_take(v_budgets[k], v_keys[k], v_used[k], true, 1, v_now,
                                                   true) < v_used[k] THEN
             busy := true;
@@ -330,7 +337,7 @@ BEGIN
     END LOOP;
     IF v_aside <> '{}' THEN
         PERFORM windlass.claim_aside(p_lane, p_claim, windlass.at_places(p_seqs, v_aside),
-                                     windlass.at_places(p_jobs, v_aside), v_to, v_ns);
+                                     windlass.at_places(p_jobs, v_aside), v_lists, v_ns);
         stays := ARRAY(SELECT s FROM unnest(stays) AS s WHERE s <> ALL (v_aside));
     END IF;
 END $$;
