@@ -82,17 +82,23 @@ END $$;
 
 -- Leases the next jobs of one lane to one worker, commits, and only then answers [rule 2].
 -- Callers: the store, outside of any transaction. May call: worker. Plan: none (with settings it could not
--- commit). Lock: the lane, then what claim_take takes, then the rows of buckets in their order; before the
--- lane that of its queue, where that has a limit (p_limited). If that queue's bucket is locked for longer
--- than p_wait ms, the claim rolls back, so that it does not keep the lane, and answers 'busy'; jobs that need
--- tokens of such a bucket are put aside. A procedure, because a function could not commit: its jobs would be
--- given out under the caller's isolation level and its lane would stay locked for as long as the caller
--- leaves the answer unread. Waiting for the lock shares a lane evenly between workers; p_wait (ms) bounds it,
--- and then the answer is 'busy', not 'empty'. offered: when each attempt was offered, NULL where that is when
--- its job was enqueued. p_needs: which tokens the jobs of some tasks need (see claim_tokens). If every job of
--- a round had to be put aside, it tries a few more rounds, each in its own transaction, since others may be
--- behind them. steps: those of the jobs that have run before, see steps_of. starts: see claim_tokens. status:
--- those of claim_take, or 'busy', 'full', 'slow', 'aside'; 'alone' are jobs, too.
+-- commit). Lock: the lane, then what claim_take takes, then what the filters do, among it the rows of buckets
+-- in their order; before the lane that of its queue, where that has a limit (p_limited).
+--
+-- It is a procedure, because a function could not commit: its jobs would be given out under the caller's
+-- isolation level, and its lane would stay locked for as long as the caller leaves the answer unread. Waiting
+-- for the lane's lock, p_wait ms at most, shares a lane evenly between workers. If the bucket of its queue is
+-- locked for longer, the claim rolls back, so that it does not keep the lane; jobs that need tokens of such a
+-- bucket are put aside. If every job of a round was put aside, it tries again, up to ten rounds, each in its
+-- own transaction, since others may be behind them.
+--
+-- p_needs: which tokens the jobs of some tasks need, see claim_tokens. p_limited: its queue has a limit.
+-- status: that of claim_take, or
+--   'alone': one job, and the lane is still marked as idle;
+--   'busy': the lane, its queue or the queue's bucket was locked for p_wait ms;
+--   'full', 'slow': see claim_room; 'aside': every job of ten rounds was put aside.
+-- offered: when each attempt was offered, NULL where that is when its job was enqueued. steps: those of the
+-- jobs that have run before, see steps_of. starts: see claim_tokens.
 CREATE OR REPLACE PROCEDURE windlass.claim(
     p_lane int, p_worker bigint, p_limit int, p_wait int,
     INOUT status text DEFAULT NULL, INOUT claim bigint DEFAULT NULL, INOUT seqs bigint[] DEFAULT NULL,
@@ -240,13 +246,15 @@ END $$;
 -- Callers: claim, which holds the lane lock and commits at once. May call: worker. Plan: generic, pinned,
 -- ordered. Lock: the worker's life row FOR SHARE.
 --
--- status: 'jobs'; 'empty'; 'pending' (numbers are drawn that are not visible yet: look again soon); 'paused'
--- (or cooling); 'limited' (its queue has a limit that the caller did not know of, see claim_room); 'nobody'
--- (there are jobs, and worker 0, nobody, rehearses). gated:
--- some task has a limit, see claim_gated. expires: some job may have waited too long, see claim_expired.
--- alone: see the end. offered: when each was offered, NULL where its
--- job was enqueued then. claim: the lane's newest; where there are no jobs, it tells whether others have
--- claimed since the caller last looked. The arrays count only with 'jobs'.
+-- status:
+--   'jobs': the arrays have an element for each; with another status they mean nothing;
+--   'empty'; 'paused': or cooling;
+--   'pending': numbers are drawn that are not visible yet, so look again soon;
+--   'limited': its queue has a limit that the caller did not know of, see claim_room;
+--   'nobody': there are jobs, and worker 0, nobody, rehearses.
+-- claim: the lane's newest; where there are no jobs, it tells whether others have claimed since the caller
+-- last looked. offered: when each was offered, NULL where its job was enqueued then. gated: some task has a
+-- limit, see claim_gated. expires: some job may have waited too long, see claim_expired. alone: see the end.
 --
 -- The order of its statements is its proof [rule 3]:
 --   1. what is published about dead holes is read, then holes are probed, with xmin in the same snapshot;
@@ -261,25 +269,25 @@ CREATE OR REPLACE FUNCTION windlass.claim_take(
     OUT enqueued float8[], OUT offered float8[], OUT gated boolean, OUT alone boolean, OUT expires boolean)
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
-    c          windlass.claim;
+    c          windlass.claim;          -- the cursor: the lane's newest claim
     h          record;
     v_lane     windlass.lane;
     v_now      timestamptz := windlass.now();
-    v_position bigint;
-    v_probed   timestamptz;
-    v_found    bigint[] := '{}';
-    v_dead     bigint;
-    v_ahead    int8multirange;
-    v_taken    int8multirange := '{}';
-    v_gaps     int8multirange := '{}';
-    v_first    smallint := 0;
-    v_last     smallint := 7;
-    v_hi       bigint;
+    v_position bigint;                  -- the last number drawn
+    v_probed   timestamptz;             -- when the holes were last looked at
+    v_late     bigint[] := '{}';        -- jobs that have turned up in holes
+    v_dead     bigint;                  -- holes with a horizon up to this are dead; NULL: nobody can tell
+    v_ahead    int8multirange;          -- what flushes have claimed beyond the cursor
+    v_taken    int8multirange := '{}';  -- what this claim takes
+    v_gaps     int8multirange := '{}';  -- what it passes without seeing a job: new holes
+    v_first    smallint := 0;           -- the segments that are read, from
+    v_last     smallint := 7;           -- and to
+    v_hi       bigint;                  -- the new cursor
     v_n        int;
-    v_keep     int;
+    v_keep     int;                     -- so many of them, where a job must be claimed alone
     v_xid      bigint;
-    v_unique   boolean := false;
-    v_tasks    text[];
+    v_unique   boolean := false;        -- some job has a unique key
+    v_tasks    text[];                  -- one name, where all jobs are of one task
 BEGIN
     SELECT l AS lane, q.concurrency IS NOT NULL OR q.governor AS limited,
            EXISTS (SELECT FROM windlass.task_setting t
@@ -310,7 +318,7 @@ BEGIN
     IF c.holes > 0 AND v_now NOT BETWEEN c.probed_at AND c.probed_at + windlass.probe_pause(c) THEN
         v_probed := v_now;
         v_dead := pg_sequence_last_value('windlass.horizon'::regclass);
-        SELECT coalesce(array_agg(f.seq), '{}') AS found,
+        SELECT coalesce(array_agg(f.seq), '{}') AS late,
                greatest(v_dead, pg_snapshot_xmin(pg_current_snapshot())::text::bigint) AS dead
           INTO h
           FROM (SELECT w.seq
@@ -321,8 +329,8 @@ BEGIN
                                         AND r.seq < upper(hole.span)
                                       ORDER BY r.seq LIMIT p_limit) AS w
                  LIMIT p_limit) AS f;
-        v_found := h.found;
-        v_dead := CASE WHEN cardinality(v_found) < p_limit THEN h.dead END;
+        v_late := h.late;
+        v_dead := CASE WHEN cardinality(v_late) < p_limit THEN h.dead END;
     END IF;
     -- 2. The jobs beyond the cursor, after the late ones.
     v_position := coalesce(pg_sequence_last_value(v_lane.position), 0);
@@ -333,7 +341,7 @@ BEGIN
     END IF;
     -- The last jobs of a lane are mostly in the current segment: where every number drawn beyond the cursor
     -- is there, none is elsewhere. Each segment costs about as much as a job.
-    IF v_position - c.hi <= p_limit - cardinality(v_found) THEN
+    IF v_position - c.hi <= p_limit - cardinality(v_late) THEN
         v_first := pg_sequence_last_value('windlass.segment_current'::regclass);
         v_last := v_first;
     END IF;
@@ -348,13 +356,13 @@ BEGIN
           FROM (SELECT * FROM windlass.ready r
                  WHERE r.segment BETWEEN v_first AND v_last
                    AND r.lane = p_lane AND r.seq > c.hi AND NOT r.seq <@ v_ahead
-                 ORDER BY r.seq LIMIT p_limit - cardinality(v_found)) AS j;
+                 ORDER BY r.seq LIMIT p_limit - cardinality(v_late)) AS j;
         v_n := coalesce(cardinality(seqs), 0);
         EXIT WHEN v_first < v_last OR v_n >= v_position - c.hi AND v_n = coalesce(seqs[v_n] - c.hi, 0);
         v_first := 0;
         v_last := 7;
     END LOOP;
-    IF cardinality(v_found) > 0 THEN
+    IF cardinality(v_late) > 0 THEN
         SELECT array_agg(j.seq) || seqs, array_agg(j.id) || ids, array_agg(j.task) || tasks,
                array_agg(j.payload::text) || payloads, array_agg(j.options::text) || claim_take.options,
                array_agg(j.attempt) || attempts, array_agg(j.deaths) || claim_take.deaths,
@@ -364,7 +372,7 @@ BEGIN
                v_unique OR bool_or(coalesce(j.options::text, '') LIKE '%"unique_key"%'),
                expires OR bool_or(j.options::text LIKE '%"expires_at"%')
           INTO seqs, ids, tasks, payloads, options, attempts, deaths, enqueued, offered, v_unique, expires
-          FROM (SELECT * FROM windlass.ready r WHERE r.lane = p_lane AND r.seq = ANY (v_found)
+          FROM (SELECT * FROM windlass.ready r WHERE r.lane = p_lane AND r.seq = ANY (v_late)
                  ORDER BY r.seq) AS j;
     END IF;
     v_n := coalesce(cardinality(seqs), 0);
@@ -372,7 +380,7 @@ BEGIN
     IF v_n > 1 AND 0 < ANY (deaths) THEN
         SELECT greatest(min(d.i) - 1, 1) INTO v_keep FROM unnest(deaths) WITH ORDINALITY AS d (deaths, i)
          WHERE d.deaths > 0;
-        IF v_keep < cardinality(v_found) THEN
+        IF v_keep < cardinality(v_late) THEN
             v_dead := NULL;
         END IF;
         seqs := seqs[:v_keep];
@@ -396,7 +404,7 @@ BEGIN
     ELSE
         v_hi := greatest(c.hi, seqs[v_n]);
     END IF;
-    IF v_n > 0 AND v_n = v_hi - c.hi AND cardinality(v_found) = 0 THEN
+    IF v_n > 0 AND v_n = v_hi - c.hi AND cardinality(v_late) = 0 THEN
         v_taken := int8multirange(int8range(c.hi + 1, v_hi + 1));
     ELSE
         IF v_n > 0 THEN
@@ -461,7 +469,7 @@ BEGIN
                                     young, old, old_horizon, spilled, holes, ahead, ahead_spilled, ahead_n,
                                     snapshot, tasks)
         VALUES (pg_sequence_last_value('windlass.segment_current'::regclass), claim, p_lane, p_worker, v_hi,
-                v_n, cardinality(v_found) > 0, v_taken, v_now, v_probed, h.young, h.old, h.horizon, h.spilled,
+                v_n, cardinality(v_late) > 0, v_taken, v_now, v_probed, h.young, h.old, h.horizon, h.spilled,
                 h.holes, nullif(c.ahead * int8multirange(int8range(v_hi + 1, NULL)), '{}'),
                 CASE WHEN NOT isempty(v_ahead) THEN c.ahead_spilled END, windlass.count_seqs(v_ahead),
                 CASE WHEN v_unique THEN pg_current_snapshot() END, v_tasks);
