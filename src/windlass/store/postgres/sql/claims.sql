@@ -499,38 +499,40 @@ END $$;
 -- Callers: admit_freed, in the transaction of a flush, which has proven that the worker lives and commits
 -- before it answers. May call: worker. Plan: the caller's. Lock: the lane, without waiting: where somebody
 -- has it, the job stays there like any other; those of waiting_first; then those of offer.
--- Not handed over: jobs that need tokens (p_tokens: their tasks), parts, those that may have waited too long
--- [E8], those that have seen a worker die [C8], those that need an ability which the worker lacks, those of
--- queues that are limited, paused or cooling. Nobody is overtaken [C2]: what waits in the lane goes first,
--- and where p_runs says that others of its key may follow each job (see add_followers), the worker is handed
--- that. Else nothing is handed over while anybody waits in the lane, as where others of their queue wait in
--- another lane.
+--
+-- p_rooms: for how many jobs of each of p_queues there is room; p_runs: how many others of its key may follow
+-- each of them (see add_followers); p_tokens: tasks whose jobs need tokens.
+--
+-- Nobody is overtaken [C2]. What waits in the lane goes first: where others may follow, the worker is handed
+-- that, and else nothing. Nothing is handed over either while others of its queue wait in another lane.
+-- Left to claims are jobs that need tokens, parts, those that may have waited too long [E8], those that have
+-- seen a worker die [C8], those that need an ability which the worker lacks, and those of queues that are
+-- limited, paused or cooling.
 CREATE OR REPLACE FUNCTION windlass.hand_over(
     p_worker bigint, p_rows windlass.held[], p_queues text[], p_rooms int[], p_tokens text[], p_runs int[])
 RETURNS windlass.handed[]
 LANGUAGE plpgsql AS $$
 DECLARE
-    g        record;
-    c        windlass.claim;
-    v_lane   windlass.lane;
-    v_handed windlass.handed[] := '{}';
-    v_room   int;
-    v_rows   windlass.held[];
-    v_more   windlass.handed[];
+    g          record;
+    c          windlass.claim;  -- the cursor of the lane
+    v_lane     windlass.lane;
+    v_handed   windlass.handed[] := '{}';
+    v_left     windlass.held[] := '{}';  -- jobs that are offered, and handed to nobody
+    v_room     int;
+    v_rows     windlass.held[];  -- jobs that are handed over, and their positions: those that wait come first
+    v_seqs     bigint[];
+    v_waiting  windlass.held[];  -- jobs that wait in the lane already
+    v_waits    int;              -- how many they are
     v_eligible boolean;
-    v_waits  int;
-    v_waiting windlass.held[];
-    v_old    bigint[];
-    v_left   windlass.held[] := '{}';
-    v_seqs   bigint[];
-    v_tasks  text[];
-    v_unique boolean;
-    v_hi     bigint;
-    v_n      bigint;
-    v_taken  int8multirange;
-    v_ahead  int8multirange;
-    v_spill  bigint[];
-    v_claim  bigint;
+    v_claimed  windlass.handed[];  -- all that this claim takes, with those that follow
+    v_claim    bigint;
+    v_tasks    text[];
+    v_unique   boolean;
+    v_hi       bigint;
+    v_n        bigint;
+    v_taken    int8multirange;
+    v_ahead    int8multirange;
+    v_spill    bigint[];
 BEGIN
     FOR g IN SELECT u.queue, u.priority, u.abilities, array_agg(u.job ORDER BY (u.job).turn) AS jobs, q.place
                FROM (SELECT r.queue, r.priority, windlass.abilities_of(r.options) AS abilities, r AS job
@@ -563,12 +565,12 @@ BEGIN
         v_ahead := CASE WHEN c.ahead_n > 0 THEN windlass.gather_seqs(c.ahead, c.ahead_spilled)
                                                 * int8multirange(int8range(v_hi + 1, NULL)) ELSE '{}' END;
         v_waits := 0;
-        v_old := '{}';
+        v_seqs := '{}';
         IF c.holes > 0 OR v_n > 0 AND coalesce(p_runs[g.place], 0) < 1 THEN
             v_left := v_left || g.jobs;
             CONTINUE;
         ELSIF v_n > 0 THEN
-            SELECT f.jobs, f.seqs, f.eligible INTO v_waiting, v_old, v_eligible
+            SELECT f.jobs, f.seqs, f.eligible INTO v_waiting, v_seqs, v_eligible
               FROM windlass.waiting_first(v_lane, v_hi, v_ahead, v_n > v_room, v_room, p_tokens) AS f;
             IF NOT v_eligible THEN
                 v_left := v_left || g.jobs;
@@ -580,28 +582,27 @@ BEGIN
         p_rooms[g.place] := v_room - cardinality(v_rows);
         v_left := v_left || ARRAY(SELECT u FROM unnest(g.jobs) AS u
                                    WHERE u.id <> ALL (ARRAY(SELECT r.id FROM unnest(v_rows) AS r)));
-        v_seqs := v_old;
         IF cardinality(v_rows) > v_waits THEN
-            v_seqs := v_old || windlass.offer_rows(v_lane.id, v_rows[v_waits + 1:], true);
+            v_seqs := v_seqs || windlass.offer_rows(v_lane.id, v_rows[v_waits + 1:], true);
         END IF;
         v_claim := windlass.next_claim(c);
-        v_more := windlass.add_followers(v_lane, v_claim, v_rows, coalesce(p_runs[g.place], 0), p_tokens);
-        v_more := ARRAY(
+        v_claimed := windlass.add_followers(v_lane, v_claim, v_rows, coalesce(p_runs[g.place], 0), p_tokens);
+        v_claimed := ARRAY(
             SELECT ROW (v_lane.id, v_claim, u.seq, u.id, u.task, u.payload, u.options, u.attempt, u.deaths,
                         u.queue, u.priority, date_part('epoch', u.enqueued_at),
                         date_part('epoch', u.since),
                         coalesce((SELECT p.run FROM windlass.pass p
-                                   WHERE cardinality(v_more) > 0 AND p.job = u.id AND p.gate || '' = u.gate
+                                   WHERE cardinality(v_claimed) > 0 AND p.job = u.id AND p.gate || '' = u.gate
                                      AND EXISTS (SELECT FROM windlass.pass o
                                                   WHERE o.gate = p.gate AND o.run = p.run
                                                     AND o.job <> p.job)), 0)
                        )::windlass.handed
               FROM ROWS FROM (unnest(v_rows), unnest(v_seqs))
                 AS u (id, turn, since, enqueued_at, priority, attempt, deaths, queue, fair_key, task, payload,
-                      options, gate, need, seq)) || v_more;
+                      options, gate, need, seq)) || v_claimed;
         SELECT range_agg(int8range(u.seq, u.seq + 1)), array_agg(u.task),
                bool_or(u.options::text LIKE '%"unique_key"%')
-          INTO v_taken, v_tasks, v_unique FROM unnest(v_more) AS u;
+          INTO v_taken, v_tasks, v_unique FROM unnest(v_claimed) AS u;
         v_ahead := v_ahead + v_taken;
         IF lower(v_ahead) = v_hi + 1 THEN
             SELECT upper(s) - 1 INTO v_hi FROM unnest(v_ahead) AS s ORDER BY lower(s) LIMIT 1;
@@ -616,11 +617,11 @@ BEGIN
         INSERT INTO windlass.claim (segment, id, lane, worker, hi, n, late, seqs, claimed_at, probed_at,
                                     ahead, ahead_spilled, ahead_n, tasks, snapshot)
         VALUES (pg_sequence_last_value('windlass.segment_current'::regclass), v_claim, v_lane.id, p_worker,
-                v_hi, cardinality(v_more), v_n > 0, v_taken, windlass.now(), c.probed_at,
+                v_hi, cardinality(v_claimed), v_n > 0, v_taken, windlass.now(), c.probed_at,
                 nullif(v_ahead, '{}'), v_spill, v_n,
                 CASE WHEN v_tasks[1] = ALL (v_tasks) THEN v_tasks[:1] ELSE v_tasks END,
                 CASE WHEN v_unique THEN pg_current_snapshot() END);
-        v_handed := v_handed || v_more;
+        v_handed := v_handed || v_claimed;
     END LOOP;
     IF cardinality(v_left) > 0 THEN
         PERFORM windlass.offer_held(v_left);
