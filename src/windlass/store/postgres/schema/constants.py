@@ -1,6 +1,6 @@
-"""What SQL shares with Python stands in Python. In a file of SQL `:bucket.HELD_FOR` is the number HELD_FOR of
-the module `bucket` below, `:states.FINISHED` a list of words, and `:caps.LONGEST` the arms of a CASE.
-Migrations name none, since a table must not change with the code."""
+"""Constants of Python that SQL names. In a file of SQL `:bucket.HELD_FOR` is the number HELD_FOR of the
+module `bucket` below, `:states.FINISHED` a list of words, and `:caps.LONGEST` the arms of a CASE. Migrations
+name none, since a table must not change with the code."""
 
 from __future__ import annotations
 
