@@ -41,6 +41,8 @@ Otherwise = Literal["dead", "cancel", "run", "run_only"]
 MAX_KEY: Final = 255
 """Characters of a key."""
 MAX_HEADERS: Final = 64
+MAX_BYTES: Final = 1024 * 1024
+"""Bytes of a payload, of a result and of the value of a signal, as JSON."""
 _PRIORITIES: Final = tuple(each.name.lower() for each in Priority)
 _MAX: Final = 2**31 - 1
 _MAX_DEPTH: Final = 2**53

@@ -115,7 +115,7 @@ BEGIN
         RETURN v_lane;
     END IF;
     v_lane := nextval('windlass.lane_id');
-    EXECUTE format('CREATE SEQUENCE windlass.%I MINVALUE 1 MAXVALUE 17592186044415 NO CYCLE CACHE 1',
+    EXECUTE format('CREATE SEQUENCE windlass.%I MINVALUE 1 MAXVALUE :ids.MAX_SEQ NO CYCLE CACHE 1',
                    'lane_' || v_lane || '_position');
     EXECUTE format('CREATE SEQUENCE windlass.%I MINVALUE 0 MAXVALUE 1 START 1 CACHE 1',
                    'lane_' || v_lane || '_idle');

@@ -20,7 +20,7 @@ BEGIN
           FROM unnest(p_jobs) AS j (id)
          CROSS JOIN LATERAL (
             SELECT r.lane, r.seq FROM windlass.ready r
-             WHERE r.lane = (j.id >> 44)::int AND r.seq = j.id & 17592186044415 AND r.id IS NULL
+             WHERE r.lane = (j.id >> 44)::int AND r.seq = j.id & :ids.MAX_SEQ AND r.id IS NULL
              UNION ALL
             SELECT r.lane, r.seq FROM windlass.ready r WHERE r.id = j.id OFFSET 0) AS x
          WHERE NOT EXISTS (SELECT FROM windlass.part t WHERE t.job = j.id OFFSET 0)
