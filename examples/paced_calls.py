@@ -42,7 +42,7 @@ def main(changes: int = 160) -> None:
     """Produce faster than the partner allows, and look at what it saw."""
     with place(), app, worker("examples.paced_calls:app", "-q", "partner=8", "-p", "2"):
         prepare(app, TABLE)
-        app.queue("partner").ensure(max_depth=100)
+        app.queue("partner").ensure(max_depth=20)
         waits = produce(changes)
         app.queue("partner").drain(timeout="60s")
         watermarks = [sys.executable, "-m", "windlass", "watermarks", "partner", "--json"]

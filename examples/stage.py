@@ -66,7 +66,7 @@ def page(app: Windlass, path: str) -> str:
     return b"".join(parts).decode()
 
 
-def until(holds: Callable[[], bool], timeout: float = 60.0) -> None:
+def until(holds: Callable[[], bool], timeout: float = 180.0) -> None:
     """Wait for something that can only be asked for."""
     deadline = time.monotonic() + timeout
     while not holds():

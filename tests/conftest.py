@@ -50,6 +50,13 @@ class Schema:
     name: str
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give a slow test more time: on a busy machine one of 20 seconds may take minutes."""
+    for item in items:
+        if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(600))
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """See to it that nobody misses that tests were left out."""
     config.pluginmanager.register(left_out)

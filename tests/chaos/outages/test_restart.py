@@ -19,6 +19,9 @@ from windlass.store.postgres import PostgresStore
 BACK = 10.0
 """Seconds within which work must go on after the server is back."""
 
+HELD = 256
+"""Jobs, at most, that two processes hold: in slots, and claimed ahead."""
+
 
 async def killed(folder: Path, kills: int, between: float, figure: Figure) -> None:
     """Load, a kill every so often, and on until all has run."""
@@ -42,8 +45,8 @@ async def killed(folder: Path, kills: int, between: float, figure: Figure) -> No
             await settled(store)
             await until(host.ready, BACK)
             await depth_is_a_scan(store, dsn)
-            # A job that ran while the server died may run again where its worker's lease ran out meanwhile.
-            balance(host.ran(), ids, extra=16 * kills)
+            # Jobs that ran while the server was away run again where their worker's lease ran out meanwhile.
+            balance(host.ran(), ids, extra=HELD * kills)
             again = sum(host.ran().values()) - len(ids)
             assert await counts(dsn) == {"succeeded": len(ids)}
             assert host.family() == family, "a process did not survive"
