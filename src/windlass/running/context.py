@@ -39,6 +39,7 @@ from typing import (
 
 from windlass.core.durations import Duration
 from windlass.core.states import Kind
+from windlass.endings import Cancelled, Dead, Retry
 from windlass.errors import ConfigurationError, EnqueueError, PayloadTooLarge
 from windlass.running.blocking import Blocking
 from windlass.running.checkpoints import Checkpoints
@@ -57,7 +58,6 @@ from windlass.running.steps import (
     span,
     time_until,
 )
-from windlass.signals import Cancelled, Dead, Retry
 from windlass.store.records import ClaimedJob, Outcome, Step
 from windlass.store.signal_rules import check_name
 

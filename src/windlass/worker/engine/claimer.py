@@ -23,7 +23,7 @@ from windlass.worker.engine.capacity import Capacity
 from windlass.worker.engine.feedback import Feedback
 from windlass.worker.engine.holdings import Holdings
 from windlass.worker.engine.slots import Slots
-from windlass.worker.engine.waiting import Signal
+from windlass.worker.engine.waiting import ChangeEvent
 from windlass.worker.reports.recorder import Recorder
 from windlass.worker.reports.status_memory import StatusMemory
 
@@ -67,7 +67,7 @@ class Claimer:
         holdings: Holdings,
         feedback: Feedback,
         record: Recorder,
-        changed: Signal,
+        changed: ChangeEvent,
         *,
         alone: bool = False,
         memory: StatusMemory | None = None,

@@ -24,7 +24,7 @@ ANSWER_TIME: Final = 1.0
 T = TypeVar("T")
 
 
-class Signal(asyncio.Event):
+class ChangeEvent(asyncio.Event):
     """An event that cuts short what tasks await meanwhile. `first` would need a task for each of the two, and
     several turns of the loop until the caller goes on: a worker that is woken has no time for that."""
 
@@ -39,7 +39,7 @@ class Signal(asyncio.Event):
             self._scopes.pop().reschedule(asyncio.get_running_loop().time())
 
     async def unless_set(self, doing: Coroutine[Any, Any, T]) -> T | None:
-        """Await this in the caller's own task. None: it was cut short, or the signal was set already."""
+        """Await this in the caller's own task. None: it was cut short, or the event was set already."""
         if self.is_set():
             doing.close()
             return None

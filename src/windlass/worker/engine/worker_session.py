@@ -27,7 +27,7 @@ from windlass.worker.engine.holdings import Holdings
 from windlass.worker.engine.outcomes import OutcomeLog
 from windlass.worker.engine.slots import Slots
 from windlass.worker.engine.unanswered_claims import UnansweredClaims
-from windlass.worker.engine.waiting import Signal
+from windlass.worker.engine.waiting import ChangeEvent
 from windlass.worker.handlers.handler_port import HandlerPort
 from windlass.worker.handlers.run import Why
 from windlass.worker.handlers.runner import Runner
@@ -57,7 +57,7 @@ class WorkerSession:
         abilities: frozenset[str] = NONE,
     ) -> None:
         self.worker = worker
-        self.changed: Final = Signal()
+        self.changed: Final = ChangeEvent()
         """There may be something to do: room to claim for, a new assignment, or an outcome written."""
         self.assignment: Assignment = assignment
         self.log: Final = OutcomeLog(
