@@ -1,4 +1,4 @@
-"""A changed cuts short what a task awaits, and nothing else."""
+"""A change event cuts short what a task awaits, and nothing else."""
 
 import asyncio
 
@@ -9,7 +9,7 @@ from windlass.worker.engine.waiting import ChangeEvent, answered
 
 
 async def test_what_ends_by_itself_gives_its_result() -> None:
-    """And the changed may come later."""
+    """And the event may come later."""
     changed = ChangeEvent()
     assert await changed.unless_set(asyncio.sleep(0, "done")) == "done"
     changed.set()
@@ -49,7 +49,7 @@ async def test_a_signal_that_is_set_already_begins_nothing() -> None:
 
 
 async def test_a_cancellation_and_a_timeout_of_others_pass_through() -> None:
-    """They are not the changed's."""
+    """They are not the event's."""
     changed = ChangeEvent()
     waiting = asyncio.create_task(changed.unless_set(asyncio.sleep(3600)))
     await asyncio.sleep(0)

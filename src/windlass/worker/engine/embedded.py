@@ -292,7 +292,7 @@ class Worker:
                 self._app.settings.shutdown,
                 plural(self._engine.busy, "running job"),
             )
-        self._engine.drain()
+        self._engine.shutdown()
 
     def _stop_now(self) -> None:
         if self._engine is not None:

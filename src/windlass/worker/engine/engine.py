@@ -109,7 +109,7 @@ class Engine:
         if self._session is not None and self._session.worker == worker:
             self._lost.set()
 
-    def drain(self) -> None:
+    def shutdown(self) -> None:
         """Stop claiming, let running jobs finish for a while, then leave."""
         self._stopping.set()
 

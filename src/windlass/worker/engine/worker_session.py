@@ -95,7 +95,7 @@ class WorkerSession:
             self.feedback,
             self.log.record,
             self.changed,
-            alone=total is not None,  # a drain has no others
+            alone=total is not None,  # run_until_idle has no others
             memory=memory,
             abilities=abilities,
             lacking={

@@ -55,7 +55,7 @@ class Lose(msgspec.Struct, frozen=True, tag=True):
     worker: int
 
 
-class Drain(msgspec.Struct, frozen=True, tag=True):
+class Shutdown(msgspec.Struct, frozen=True, tag=True):
     """To the child: stop claiming, finish what runs, leave."""
 
     stacks: bool = False
@@ -97,7 +97,7 @@ class Recycle(msgspec.Struct, frozen=True, tag=True):
 
 
 Message: TypeAlias = (
-    Start | Assign | Wake | Cancel | Lose | Drain | StopNow | Ready | Failed | Began | Ended | Recycle
+    Start | Assign | Wake | Cancel | Lose | Shutdown | StopNow | Ready | Failed | Began | Ended | Recycle
 )
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Message).decode
