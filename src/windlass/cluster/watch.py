@@ -1,7 +1,7 @@
 """Tells dead workers from living ones by their heartbeats alone [C8].
 
 A worker is dead when its heartbeat counter has not moved for one lease of the observer's own monotonic clock.
-No wall clock is compared with another, so a clock step kills nobody; and after the observer itself was cut
+No wall clock is compared with another, so a clock step kills no worker; and after the observer itself was cut
 off from the store it counts anew, so neither does an outage.
 """
 

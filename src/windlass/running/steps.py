@@ -171,7 +171,7 @@ class Call:
         return name if self.version is None else f"{name}@{self.version}"
 
     def pause(self, failures: int, error: Exception) -> float | None:
-        """Seconds until it is tried again within this run, after so many failures; None: it has failed."""
+        """Return the seconds until it is tried again within this run; None: it has failed."""
         if self.retry is None or isinstance(error, Ending | StoreError) or failures >= self.retry.attempts:
             return None
         if self.retry.rules.refusal(error) is not None:
@@ -418,7 +418,7 @@ class Steps:
         return max(min(sleeps) - time.monotonic(), 0.0) if sleeps else MAX_DELAY
 
     async def _is_still(self, within: float) -> bool:
-        """Return whether no step runs any more, within so many seconds."""
+        """Return whether no step runs any more after `within` seconds at most."""
         try:
             async with asyncio.timeout(within):
                 await self.ended()

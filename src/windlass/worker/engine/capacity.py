@@ -40,7 +40,7 @@ class Capacity:
         self.runs: Final = KeyRuns()
         """Jobs that wait for the one before them to end, and have its slot then."""
         self.low: defaultdict[str, int] = defaultdict(int)
-        """With so many left in its buffer it is time to claim again."""
+        """How many jobs are left in a queue's buffer when it is time to claim again."""
         self.reserved: Counter[str] = Counter()
         """Slots that are kept for jobs that a flush claims; see `flush_claims`."""
         self.prefetch: defaultdict[str, Prefetch] = defaultdict(Prefetch)

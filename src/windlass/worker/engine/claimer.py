@@ -215,9 +215,9 @@ class Claimer:
         return found
 
     def _send_on(self, claim: Claim) -> Claim:
-        """The claim without jobs that this worker is not able to run, as only their task says: whoever
-        enqueued them did not have its code. They go to workers that are, uncharged [K14]; what comes behind
-        one of them in its run goes back."""
+        """Return the claim without jobs that this worker is not able to run, as only their task says: their
+        producer did not have its code. They go to workers that are, uncharged [K14]; what comes behind one of
+        them in its run goes back."""
         kept: list[ClaimedJob] = []
         broken: set[int] = set()
         for job in claim.jobs:

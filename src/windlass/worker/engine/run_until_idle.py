@@ -2,7 +2,7 @@
 
 This is a worker session that ends: it registers, claims into free slots, runs, writes back, sends its own
 heartbeats, and retires, however its end comes. It does no chores of the cluster: it promotes due jobs, but
-rescues nobody.
+rescues no worker.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class RunCounts(msgspec.Struct, frozen=True):
     dead: int = 0
     cancelled: int = 0
     deferred: int = 0
-    """Snoozed, throttled, or of a task nobody here knows."""
+    """Snoozed, throttled, or of a task that is not known here."""
     refused: int = 0
     """Outcomes that arrived too late: the jobs had been given to another worker [C5]."""
 
@@ -243,7 +243,7 @@ class _UntilIdle:
 
     async def _leave(self) -> None:
         """Stop what runs, write what has ended, give the rest back uncharged. Nothing of it stays behind,
-        also where whoever asked does not wait for it."""
+        also where the caller does not wait for it."""
         alive = not any(helper.done() for helper in self._helpers)
         try:
             await self._session.stop(Why.SHUTDOWN if alive else Why.LOST)

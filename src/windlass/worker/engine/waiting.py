@@ -19,7 +19,7 @@ RECONNECT: Final = Backoff(0.2, 10.0, jitter=0.5)
 """Between tries to reach the store."""
 
 ANSWER_TIME: Final = 1.0
-"""Seconds that whoever is told to leave waits for the answer to a call."""
+"""Seconds that a task which is told to leave waits for the answer to a call."""
 
 T = TypeVar("T")
 
@@ -58,8 +58,8 @@ class ChangeEvent(asyncio.Event):
 
 
 async def answered(call: Awaitable[T]) -> T:
-    """Await a call of the store. Who is cancelled meanwhile leaves once it is answered, or after a second:
-    a statement that is broken off is an error in the server's log, and nobody knows what it has done."""
+    """Await a call of the store. A task that is cancelled meanwhile leaves once it is answered, or after a
+    second: a statement that is broken off is an error in the server's log, with an unknown effect."""
     asking = asyncio.ensure_future(call)
     try:
         return await asyncio.shield(asking)

@@ -133,7 +133,7 @@ class WorkerSession:
             self.slots.withdraw(Kind.RELEASED)
 
     def cancel(self, jobs: frozenset[int] | set[int]) -> None:
-        """Somebody wants these jobs cancelled [O5]; of a parent, its parts and its finalizer [P9]."""
+        """Cancel these jobs, as was asked for [O5]; of a parent, its parts and its finalizer [P9]."""
         for run in [run for run in self.running if _is_meant(run.job, jobs)]:
             self.slots.stop(run, Why.CANCELLED)
         for job in self.capacity.waiting():

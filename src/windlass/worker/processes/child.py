@@ -201,7 +201,7 @@ class Child:
         engine.stop_now()
 
     async def _check(self, app: Windlass) -> None:
-        """Ask to be replaced after so many jobs, at so much memory, or with a thread that cannot be
+        """Ask to be replaced after `max_jobs` jobs, above `max_memory`, or with a thread that cannot be
         stopped."""
         engine, settings = self._engine, app.settings
         assert engine is not None

@@ -60,7 +60,7 @@ class Process:
         self.ready: Final = asyncio.Event()
         self.leaving: bool = False
         self.unresponsive: bool = False
-        """It takes nothing though it could, and nobody has taken its place yet; see `unresponsive`."""
+        """True if it takes nothing though it could, and is not replaced yet; see `unresponsive`."""
         self.still: bool = False
         """It is stopped by a signal, or has not moved for some seconds; see `standstill`."""
         self.given_up: bool = False

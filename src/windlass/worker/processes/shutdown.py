@@ -58,8 +58,8 @@ class Shutdown:
             self.begun.set()
 
     async def out_of_time(self) -> None:
-        """Wait until nobody should wait any longer: never while it works, and a grace after running jobs had
-        their time, or after they were denied it."""
+        """Wait until it is time to leave: never while it works, and a grace after running jobs had their
+        time, or after they were denied it."""
         await self.begun.wait()
         left = self._begun_at + self._seconds - self._clock()
         await first(asyncio.sleep(max(0.0, left)), self.stopping_now.wait())

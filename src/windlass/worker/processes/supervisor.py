@@ -3,7 +3,7 @@
     first SIGTERM or Ctrl-C    shut down: claim nothing more, let running jobs finish, hand the rest back
     second                     stop now: stop running jobs and hand them back, uncharged
 
-A child that dies is noticed at once, its jobs are handed back before it is replaced, and nobody waits for a
+A child that dies is noticed at once, its jobs are handed back before it is replaced, and no job waits for a
 lease. One that ignores a deadline is killed. The supervisor itself runs no jobs, so nothing a handler does
 can stop it; and what goes wrong with one child is no reason to give up the others.
 """
