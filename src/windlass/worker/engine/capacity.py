@@ -23,7 +23,7 @@ STALE: Final = 1.0
 """Seconds until claimed jobs that wait for slots go back to where others can take them, unless they are
 started at such a pace that all of them will be soon."""
 
-SOON: Final = 2
+PACE: Final = 2
 """How many more times as long as that the waiting jobs may take at their pace."""
 
 
@@ -164,7 +164,7 @@ class Capacity:
         if open and now - since < STALE:
             return False
         self._stuck[queue] = begun, now
-        if open and waiting <= SOON * (begun - before):  # others would not be sooner
+        if open and waiting <= PACE * (begun - before):  # others would not be sooner
             return False
         del self._stuck[queue]
         self.prefetch[queue].stuck()
