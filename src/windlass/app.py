@@ -56,8 +56,8 @@ if TYPE_CHECKING:
     from windlass.testing import Clock, TestMode
     from windlass.testing.mode import CallerThread
     from windlass.web.http.guard import Authorize
-    from windlass.worker.engine.drain import Drained
     from windlass.worker.engine.embedded import Worker
+    from windlass.worker.engine.run_until_idle import RunCounts
 
 T = TypeVar("T")
 
@@ -267,13 +267,13 @@ class Windlass(_Registry):
 
     def run_until_idle(
         self, *, queues: Sequence[str] | None = None, concurrency: int = 32, wait: Duration = 0
-    ) -> Drained:
+    ) -> RunCounts:
         """Run jobs in this process until none is ready and none runs; see `arun_until_idle`."""
         return self._drive(self.arun_until_idle(queues=queues, concurrency=concurrency, wait=wait))
 
     async def arun_until_idle(
         self, *, queues: Sequence[str] | None = None, concurrency: int = 32, wait: Duration = 0
-    ) -> Drained:
+    ) -> RunCounts:
         """Run jobs in this process until none is ready and none runs, and say how they ended.
 
         `queues` None means every queue. Jobs scheduled for later, retries included, are left alone unless
@@ -281,13 +281,13 @@ class Windlass(_Registry):
         `concurrency` at a time, plain functions in as many threads.
         """
         from windlass.worker.engine.declare import declare_budgets
-        from windlass.worker.engine.drain import drain
+        from windlass.worker.engine.run_until_idle import run_until_idle
 
         async with self._store_handle().here() as store:
             await declare_budgets(self, store)
             await self.hooks.start()
             try:
-                return await drain(
+                return await run_until_idle(
                     store,
                     self._tasks,
                     queues=queues,

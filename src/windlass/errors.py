@@ -24,7 +24,7 @@ WindlassError
 ├── QueueNotFound
 ├── ResultTimeout               the result did not arrive in time
 ├── BudgetTimeout               the tokens of a budget did not arrive in time [F1]
-├── DrainTimeout                a queue still has jobs that are ready or running [K11]
+├── QueueNotEmpty               a queue still has jobs that are ready or running [K11]
 ├── JobFailed                   the awaited job ended dead or cancelled
 ├── ResultInvalid               the kept result does not fit the task's return annotation
 ├── GroupClosed                 a group takes no more jobs [W4]
@@ -199,7 +199,7 @@ class BudgetTimeout(WindlassError, TimeoutError):
     """A budget had not so many tokens within the time given; none were taken [F1]."""
 
 
-class DrainTimeout(WindlassError, TimeoutError):
+class QueueNotEmpty(WindlassError, TimeoutError):
     """A queue still had jobs that were ready or running when the time given was over [K11]."""
 
 

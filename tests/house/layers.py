@@ -12,7 +12,7 @@ SOURCE: Final = Path(__file__).resolve().parent.parent.parent / "src"
 
 LAYERS: Final = (
     {"errors"},
-    {"core", "codec", "signals"},
+    {"core", "codec", "endings"},
     {"store"},
     {"settings"},
     {"running", "handles", "sets"},

@@ -31,10 +31,10 @@ from windlass.worker.reports.recorder import Recorder
 
 logger: Final = logging.getLogger("windlass.cluster")
 PROMOTE_EVERY: Final = 0.5
-SOONEST: Final = 0.005
+CHORE_GAP: Final = 0.005
 """Seconds between two promotions, or two rounds of another chore, at least."""
 
-SOON: Final = 0.05
+LEADING_EVERY: Final = 0.05
 """Seconds between two looks at whether this host coordinates by now."""
 
 FIRE_EVERY: Final = 0.5
@@ -194,7 +194,7 @@ class Coordinator:
                 self._failing.discard(name)  # it is not ours any more, nor is its failure
             else:
                 await self._do(name, functools.partial(chore, term))
-            await asyncio.sleep(SOONEST)  # notifications that come together count as one
+            await asyncio.sleep(CHORE_GAP)  # notifications that come together count as one
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(every * random.uniform(0.9, 1.1)):
                     await now.wait()
@@ -237,12 +237,12 @@ class Coordinator:
         while True:
             self._next_in = PROMOTE_EVERY * random.uniform(0.9, 1.1)
             if self.term is None:
-                await asyncio.sleep(SOON)
+                await asyncio.sleep(LEADING_EVERY)
                 continue
             await self._do("promote", self._promote)
             try:
                 if "promote" not in self._failing:
-                    await asyncio.sleep(SOONEST)  # notifications that come together count as one
+                    await asyncio.sleep(CHORE_GAP)  # notifications that come together count as one
                     await self._store.wait_aside(self._next_in)
                     self._outages.recovered(_kind("wait aside"))
                     continue
@@ -255,7 +255,7 @@ class Coordinator:
     async def _promote(self) -> None:
         promoted = await duties.promote(self._store)
         if promoted.next_in is not None:
-            self._next_in = min(self._next_in, max(promoted.next_in, SOONEST))
+            self._next_in = min(self._next_in, max(promoted.next_in, CHORE_GAP))
 
     async def _fire_for_ever(self) -> None:
         """Fire each schedule when it is due [K4], and look now and then for those that were made, changed or
@@ -272,7 +272,7 @@ class Coordinator:
     async def _fire(self, term: int) -> None:
         fires = await schedules.fire_due(self._store, term, self._record)
         if fires.next_in is not None:
-            self._fires_in = min(self._fires_in, max(fires.next_in, SOONEST))
+            self._fires_in = min(self._fires_in, max(fires.next_in, CHORE_GAP))
 
     async def _observe(self, _: int) -> None:
         """Tell the store how long it takes to answer, where a queue is to shed load by that [F5]; and look at

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from windlass.core.durations import Duration, seconds
 from windlass.core.names import check_name
-from windlass.errors import DrainTimeout, QueueNotFound
+from windlass.errors import QueueNotEmpty, QueueNotFound
 from windlass.running.stopped_clock import UNTIL_RUN, StoppedClock
 from windlass.store.changes import read_settings
 from windlass.store.fields import QueueSettings, TaskRecord, fields_of
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 logger: Final = logging.getLogger("windlass.queues")
 _FIRST_NAP: Final = 0.02
 _LONGEST_NAP: Final = 0.5
-"""Seconds between two looks at a queue that drains."""
+"""Seconds between two looks at a queue until it is empty."""
 _LONGEST_NAME: Final = 80
 """Characters that an error quotes of a name."""
 
@@ -71,16 +71,16 @@ class Queue:
         """How many of its jobs stand where."""
         return await self._store_handle().acall(self._depth)
 
-    def drain(self, timeout: Duration | None = None) -> Depth:
+    def wait_until_empty(self, timeout: Duration | None = None) -> Depth:
         """Wait until none of its jobs is ready or running, and return what is left: those scheduled, retrying
         and dead. Workers run the jobs. This call only waits: a job that calls it for its own queue waits for
-        itself. Raises DrainTimeout when it takes longer than `timeout` (None: wait for ever), as it does
+        itself. Raises QueueNotEmpty when it takes longer than `timeout` (None: wait for ever), as it does
         while the queue is paused with jobs ready."""
-        return self._store_handle().call(lambda store: self._drained(store, timeout))
+        return self._store_handle().call(lambda store: self._emptied(store, timeout))
 
-    async def adrain(self, timeout: Duration | None = None) -> Depth:
-        """Wait until none of its jobs is ready or running; see `drain`."""
-        return await self._store_handle().acall(lambda store: self._drained(store, timeout))
+    async def await_until_empty(self, timeout: Duration | None = None) -> Depth:
+        """Wait until none of its jobs is ready or running; see `wait_until_empty`."""
+        return await self._store_handle().acall(lambda store: self._emptied(store, timeout))
 
     # -- managing --------------------------------------------------------------------------------------
 
@@ -152,7 +152,7 @@ class Queue:
             logger.info("queue %s has %s %s, as stored, not %s", self.name, setting, stored, said or "none")
         return record
 
-    async def _drained(self, store: Store, timeout: Duration | None) -> Depth:
+    async def _emptied(self, store: Store, timeout: Duration | None) -> Depth:
         deadline = math.inf if timeout is None else time.monotonic() + seconds(timeout)
         stopped_clock = StoppedClock(self._store_handle().clock)
         nap = _FIRST_NAP
@@ -162,7 +162,7 @@ class Queue:
                 return depth
             left = deadline - time.monotonic()
             if left <= 0:
-                raise DrainTimeout(
+                raise QueueNotEmpty(
                     f"queue {self.name} still has {depth.ready:,} ready and {depth.running:,} running after "
                     f"{timeout}{await self._why(store)}"
                 )

@@ -10,8 +10,8 @@ from windlass.core.counts import plural
 from windlass.core.flow.gates import budget_of
 from windlass.core.flow.rates import rate_text
 from windlass.core.states import State
+from windlass.endings import FOR_EVER
 from windlass.presentation.text import span
-from windlass.signals import FOR_EVER
 from windlass.store.records import BudgetRecord, ClusterView, JobRecord, PartRecord, QueueRecord, WorkerRecord
 
 

@@ -1,4 +1,4 @@
-"""A signal on its way to a job. Its value must fit what the job waits for, whoever sends it [W2]."""
+"""A signal on its way to a job. Every sender's value must fit what the job waits for [W2]."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from windlass.core.flow.rates import rate_text
 from windlass.core.slots import MAX_SLOTS, MAX_TOTAL
 from windlass.core.states import Priority, PriorityName
 from windlass.core.texts import storable
-from windlass.signals import MAX_ATTEMPTS, MAX_DELAY
+from windlass.endings import MAX_ATTEMPTS, MAX_DELAY
 
 Unit: TypeAlias = Literal[
     "yes, no", "on, off", "time", "rate", "size", "cap", "slots", "jobs", "records", "parts", "tokens",

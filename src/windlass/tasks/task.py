@@ -38,6 +38,7 @@ from windlass.codec import Purpose, seal, unseal
 from windlass.core.durations import Duration
 from windlass.core.names import check_name
 from windlass.core.states import Priority, PriorityName
+from windlass.endings import Retry
 from windlass.errors import (
     ConfigurationError,
     EnqueueError,
@@ -51,7 +52,6 @@ from windlass.handles.results import Handed, comes_after, handed_in
 from windlass.running.context import Context
 from windlass.running.encoding import LIMIT, decode
 from windlass.running.loopthread import run_here
-from windlass.signals import Retry
 from windlass.store.budgets import bucket_key
 from windlass.store.fields import JobOptions
 from windlass.store.records import JobRecord, Need, NewJob, Receipt

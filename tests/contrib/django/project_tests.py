@@ -108,7 +108,7 @@ class Signals(TestCase):
         assert self.finished(kit.leave) == [("FAILED", [SystemExit])]
 
     def test_a_value_that_cannot_be_kept(self) -> None:
-        from windlass.signals import Dead
+        from windlass.endings import Dead
 
         assert self.finished(kit.return_function) == [("FAILED", [Dead])]
 

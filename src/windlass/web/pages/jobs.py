@@ -13,6 +13,7 @@ from starlette.responses import RedirectResponse, Response
 
 from windlass.core.read_errors import READ_ERRORS
 from windlass.core.states import State
+from windlass.endings import FOR_EVER
 from windlass.errors import JobNotFound
 from windlass.handles.bulk import Verb
 from windlass.operations.groups import cancel_group, close_group, list_left
@@ -29,7 +30,6 @@ from windlass.operations.jobs import (
 )
 from windlass.operations.refusals import Refusal
 from windlass.presentation.text import one_line
-from windlass.signals import FOR_EVER
 from windlass.store.records import JobFilter
 from windlass.web.http.problems import Invalid, NotFound, Problem
 from windlass.web.pages import figures, signals

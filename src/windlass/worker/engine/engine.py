@@ -56,7 +56,7 @@ class Host(Protocol):
 
 class Engine:
     """Runs the jobs of one process. `worker_info` makes what an identity registers. `supervised`
-    says that somebody hands back what is left when this process has ended."""
+    says that a supervisor hands back what is left when this process has ended."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class Engine:
             self._session.assign(assignment)
 
     def cancel(self, jobs: frozenset[int] | set[int]) -> None:
-        """Somebody wants these jobs cancelled [O5]."""
+        """Cancel these jobs, as was asked for [O5]."""
         if self._session is not None:
             self._session.cancel(jobs)
 
@@ -109,7 +109,7 @@ class Engine:
         if self._session is not None and self._session.worker == worker:
             self._lost.set()
 
-    def drain(self) -> None:
+    def shutdown(self) -> None:
         """Stop claiming, let running jobs finish for a while, then leave."""
         self._stopping.set()
 

@@ -25,8 +25,8 @@ def process_key() -> str:
 
 
 def is_gone(key: str) -> bool:
-    """Return whether the process with this key has ended, for sure. False: it runs, or nobody here can
-    tell."""
+    """Return whether the process with this key has ended, for sure. False: it runs, or that cannot be told
+    here."""
     rest, _, began = key.rpartition("/")
     place, _, process = rest.rpartition("/")
     if not place or place != _place():

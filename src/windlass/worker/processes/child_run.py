@@ -19,7 +19,7 @@ HEALTHY: Final = 60.0
 
 MIB: Final = 2**20
 STEP: Final = 64
-"""Advice is rounded up to so many MiB."""
+"""MiB to a multiple of which advice is rounded up."""
 
 
 class ChildRun:

@@ -1,4 +1,4 @@
-"""How the machine that a host runs on is doing [M3]: all of its processors and memory, whoever uses them.
+"""How the machine that a host runs on is doing [M3]: all of its processors and memory, used by any process.
 
 In a container that is what the container may use and uses, by its control group; else what the system says.
 Where neither tells, nothing is known.
@@ -56,7 +56,7 @@ class Machine:
     # -- of a container ---------------------------------------------------------------------------------
 
     def _group_memory(self) -> tuple[int, int]:
-        """Without cached files that nobody has used lately: the kernel gives their room to whoever asks."""
+        """Without cached files that were not used lately: the kernel gives their room to any process."""
         stat = dict(line.split() for line in (self._group / "memory.stat").read_text("ascii").splitlines())
         used = int((self._group / "memory.current").read_text("ascii"))
         used = max(used - int(stat.get("inactive_file", 0)), 0)
