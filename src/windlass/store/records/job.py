@@ -192,7 +192,7 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     payload: str
     attempt: int
     deaths: int
-    options: Options
+    options: Options = DEFAULT_OPTIONS
     enqueued_at: float
     run_at: float | None = None
     claimed_at: float | None = None

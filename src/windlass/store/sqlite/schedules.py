@@ -15,7 +15,7 @@ from windlass.store.sqlite import steering, transitions
 from windlass.store.sqlite.cluster import must_lead
 from windlass.store.sqlite.enqueue import add
 from windlass.store.sqlite.operation.transaction import Transaction
-from windlass.store.sqlite.rows import ENDED, encode, named
+from windlass.store.sqlite.rows import ENDED, encode, named, record_of
 from windlass.store.sqlite.schema import Statements
 
 _SQL = Statements("schedules")
@@ -146,7 +146,4 @@ def _keep(tx: Transaction, schedule: ScheduleRecord) -> ScheduleRecord:
 
 
 def _record(row: dict[str, Any]) -> ScheduleRecord:
-    definition = msgspec.structs.asdict(_decode(row.pop("definition")))
-    row |= {"paused": bool(row["paused"]), "live": bool(row["live"])}
-    row["declared"] = None if row["declared"] is None else _decode(row["declared"])
-    return ScheduleRecord(**definition, **row)
+    return record_of(ScheduleRecord, row, **msgspec.structs.asdict(_decode(row["definition"])))

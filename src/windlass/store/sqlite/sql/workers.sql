@@ -30,7 +30,7 @@ UPDATE windlass_worker SET beat = beat + 1, beat_at = ? WHERE id = ?;
 SELECT coalesce(id, pos) FROM windlass_job WHERE cancel = ? AND cancel > 0;
 
 -- :alive
-SELECT w.id, w.label, w.host, w.pid, w.queues, w.beat, w.started_at, w.beat_at, w.lease, w.name,
+SELECT w.id, w.label, w.host, w.pid, w.queues, w.alive, w.beat, w.started_at, w.beat_at, w.lease, w.name,
   w.process, w.abilities, t.vitals, t.vitals_at
 FROM windlass_worker w LEFT JOIN windlass_reporter t ON t.source = w.id
 WHERE w.alive ORDER BY w.started_at, w.id;
