@@ -9,6 +9,7 @@ from typing import Any
 import apsw
 import msgspec
 
+from windlass.store.columns import COLUMNS
 from windlass.store.records import Due, NewSchedule, Receipt, ScheduleRecord
 from windlass.store.schedules import job_of, put, seeded
 from windlass.store.sqlite import steering, transitions
@@ -138,10 +139,10 @@ def _named(tx: Transaction, name: str) -> ScheduleRecord | None:
 
 def _keep(tx: Transaction, schedule: ScheduleRecord) -> ScheduleRecord:
     definition = encode({name: getattr(schedule, name) for name in NewSchedule.__struct_fields__}).decode()
-    state = (schedule.paused, schedule.next_at, schedule.last_at, schedule.last_job, schedule.skipped)
-    code = None if schedule.declared is None else _encode(schedule.declared).decode()
-    origin = (schedule.error, schedule.live, code, schedule.declared_at)
-    tx.run(_SQL["keep"], (schedule.name, definition, *state, *origin))
+    state = {name: getattr(schedule, name) for name in COLUMNS["schedule"]}
+    if schedule.declared is not None:
+        state["declared"] = _encode(schedule.declared).decode()
+    tx.run(_SQL["keep"], (schedule.name, definition, *state.values()))
     return schedule
 
 
