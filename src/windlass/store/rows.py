@@ -12,6 +12,7 @@ from types import NoneType
 from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar, get_args, get_origin
 
 import msgspec
+from msgspec import convert
 
 from windlass.core.read_errors import READ_ERRORS
 from windlass.core.states import State
@@ -20,6 +21,7 @@ from windlass.store.records import Vitals
 R = TypeVar("R", bound=msgspec.Struct)
 Reader: TypeAlias = Callable[[Any], Any]
 _PLAIN: Final = (int, float, bool, str, State)
+_ABSENT: Final = object()
 
 
 class RowCodec:
@@ -34,19 +36,15 @@ class RowCodec:
         """Return a row as a record; the others are not in it, or stand for what is. A field without a column
         has its default, as has one that is not kept as it is and is NULL. A dict is filled in."""
         values: dict[str, Any] = row if isinstance(row, dict) else dict(row.items())
-        for name, read in self._read(kind):
-            if name in others:
-                continue
-            if (value := values.get(name)) is not None:
-                values[name] = read(value)
-            else:
-                values.pop(name, None)
+        for name, read, default in self._read(kind):
+            if name not in others and (value := values.get(name, _ABSENT)) is not _ABSENT:
+                values[name] = default() if value is None else read(value)
         values.update(others)
-        return msgspec.convert(values, kind)
+        return convert(values, kind)
 
-    def _read_of(self, kind: type[msgspec.Struct]) -> tuple[tuple[str, Reader], ...]:
-        found = ((field.name, self._reader(field.type)) for field in msgspec.structs.fields(kind))
-        return tuple((name, read) for name, read in found if read is not None)
+    def _read_of(self, kind: type[msgspec.Struct]) -> tuple[tuple[str, Reader, Callable[[], Any]], ...]:
+        found = ((field, self._reader(field.type)) for field in msgspec.structs.fields(kind))
+        return tuple((field.name, read, _default(field)) for field, read in found if read is not None)
 
     def _reader(self, annotation: Any) -> Reader | None:
         """Return how a column of this type is read; None as it is."""
@@ -60,6 +58,11 @@ class RowCodec:
         if annotation in _PLAIN or get_origin(annotation) is Literal:
             return None
         return msgspec.json.Decoder(annotation).decode
+
+
+def _default(field: msgspec.structs.FieldInfo) -> Callable[[], Any]:
+    made = field.default_factory
+    return (lambda: field.default) if made is msgspec.NODEFAULT else made
 
 
 def readable_vitals(text: str) -> Vitals | None:

@@ -114,10 +114,10 @@ def finished_job(connection: apsw.Connection, id: int) -> JobRecord | None:
 def _record(connection: apsw.Connection, seen: Seen) -> JobRecord:
     """A job with everything the store knows about it."""
     id, ended, state = seen.id, seen.state_number in rows.ENDED, seen.state
-    row = seen._asdict()
+    row, claim = seen._asdict(), None
     if (ended and seen.pos >> SEQ_BITS) or state in (State.RUNNING, State.SPLITTING):
         claim = connection.execute(_SQL["claim_of"], (seen.pos,)).fetchone()
-        row.update(zip(_CLAIM, claim or (), strict=False))
+    row.update(dict.fromkeys(_CLAIM) if claim is None else zip(_CLAIM, claim, strict=True))
     reason = seen.reason
     if seen.state_number == rows.SCHEDULED and seen.run_at is None:
         reason = _awaits(connection, id)

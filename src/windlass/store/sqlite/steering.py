@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import apsw
-import msgspec
 
 from windlass.core.clock import left
 from windlass.core.flow.admission import pressure
@@ -250,13 +249,13 @@ def _declared(tx: Transaction, name: str) -> QueueRecord:
 
 
 def _queue_record(row: dict[str, Any], now: float) -> QueueRecord:
-    queue = record_of(QueueRecord, row, pressure="none")
     decided = row["decided"]
-    governor = known(decided, queue.rate_min, queue.rate_max) if queue.governor else None
-    return msgspec.structs.replace(
-        queue,
-        cooling=left(row["cool_until"], queue.cool_cap, now),
-        pressure=pressure(int(row["depth"]), queue.max_depth, row["pressure"]),
+    governor = known(decided, row["rate_min"], row["rate_max"]) if row["governor"] else None
+    return record_of(
+        QueueRecord,
+        row,
+        cooling=left(row["cool_until"], row["cool_cap"], now),
+        pressure=pressure(int(row["depth"]), row["max_depth"], row["pressure"]),
         rate=governor.rate if governor is not None else None,
         why=governor.why if governor is not None and decided is not None else None,
     )
