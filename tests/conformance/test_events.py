@@ -6,7 +6,7 @@ from typing import get_type_hints
 import msgspec
 import pytest
 
-from tests.conformance.kit import Rig
+from tests.conformance.kit import Rig, unsaid
 from windlass.store.measures import kept
 from windlass.store.protocol import Store
 from windlass.store.records import Event, EventRecord, Report
@@ -45,6 +45,7 @@ async def test_an_event_comes_out_as_it_went_in(store: Store) -> None:
         at=at, kind="dead", text="boom", job=2**62 + 1, queue="mail", task="send", worker="w-1", attempt=3,
         ms=12.5,
     )  # fmt: skip
+    assert unsaid(full) == set()
     bare = Event(at=at, kind="leads")
     await tell(store, full, bare)
     second, first = await store.events()
