@@ -141,9 +141,9 @@ class Noted(Event, frozen=True, kw_only=True):
 def test_every_text_of_an_event_is_made_fit() -> None:
     """[M2] Also one that is added some day: texts are known by their type, not by a list."""
     texts = [name for name, kind in get_type_hints(Noted).items() if kind in (str, str | None)]
-    assert len(texts) == 5
+    assert {"text", "note"} < set(texts)
     told = msgspec.structs.replace(Noted(at=1.0, kind="retry"), **dict.fromkeys(texts, "a\0\ud800b"))
-    assert [getattr(kept(told, 2.0), name) for name in texts] == ["a\ufffd?b"] * 5
+    assert [getattr(kept(told, 2.0), name) for name in texts] == ["a\ufffd?b"] * len(texts)
 
 
 async def test_no_event_lies_in_the_future(store: Store) -> None:
