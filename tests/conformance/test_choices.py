@@ -26,14 +26,14 @@ OF_SCHEDULES = [
 OF_EVENTS = [(info.name, each) for info in msgspec.structs.fields(Event) for each in words(info.type)]
 
 
-@pytest.mark.parametrize(("what", "field", "choice"), SETTINGS)
+@pytest.mark.parametrize(("what", "field", "choice"), SETTINGS, ids=lambda part: getattr(part, "name", part))
 async def test_every_choice_of_a_setting_lasts(rig: Rig, what: str, field: Field, choice: str) -> None:
     """[K1] [P6] [F1]"""
     await change(rig, what, {**({"rate": 1.0} if what == "budget" else {}), field.name: choice})
     assert (await kept(rig, what) or {})[field.name] == choice
 
 
-@pytest.mark.parametrize(("field", "choice"), OPTIONS)
+@pytest.mark.parametrize(("field", "choice"), OPTIONS, ids=lambda part: getattr(part, "name", part))
 async def test_every_choice_of_an_option_lasts(rig: Rig, field: Field, choice: str) -> None:
     """[E2]"""
     (first,) = await rig.add("t")
