@@ -8,8 +8,6 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeAlias, TypeVar, Unpack
 
-import msgspec
-
 from windlass.codec import Codec, Purpose, seal
 from windlass.core import ids
 from windlass.core.durations import Duration, seconds
@@ -322,15 +320,12 @@ class Job(Generic[R_co]):
             raise EnqueueError(
                 f"job {self.id} ends a group and means nothing without its jobs; retry it, or open another"
             )
-        options = msgspec.structs.replace(
-            record.options, unique_key=None, unknown_since=None, expires_at=None, replay_of=self.id, after=()
-        )
         job = NewJob(
             task=record.task,
             payload=record.payload,
             queue=record.queue,
             priority=record.priority,
-            options=options,
+            options=record.options.of_replay(self.id),
         )
         return record, (await store.enqueue([job]))[0]
 

@@ -66,7 +66,6 @@ ANEW: Final = 300.0
 logger: Final = logging.getLogger("windlass.store")
 _encode = msgspec.json.Encoder().encode
 _SIZES: Final = ("bytes", "rows", "dead")
-_causes = msgspec.json.Decoder(list[records.Cause]).decode
 
 
 class Measures:
@@ -166,11 +165,11 @@ class Measures:
             rows = await self._db.query("events_of_queue", *page, queue)
         else:
             rows = await self._db.query("events", *page)
-        return [records.EventRecord(**row) for row in rows]
+        return [records.EventRecord(**row) for row in rows]  # whose kind a newer version may have made
 
     async def task_depths(self, most: int = 100_000) -> list[records.TaskDepth]:
         """See Store.task_depths."""
-        return [records.TaskDepth(**row) for row in await self._db.rows("task_depths", most)]
+        return [record_of(records.TaskDepth, row) for row in await self._db.rows("task_depths", most)]
 
     async def causes(
         self,
@@ -182,7 +181,7 @@ class Measures:
     ) -> records.Causes:
         """See Store.causes."""
         (row,) = await self._db.rows("list_causes", queue, task, limit, since)
-        return records.Causes(_causes(row["groups"]), row["looked"], row["more"])
+        return record_of(records.Causes, row)
 
     async def health(self) -> records.Health:
         """See Store.health."""

@@ -186,7 +186,7 @@ def events(
         found = named(connection, _SQL["events_of_queue"], (queue, end, limit))
     else:
         found = named(connection, _SQL["events"], (end, limit))
-    return [records.EventRecord(**row) for row in found]
+    return [records.EventRecord(**row) for row in found]  # whose kind a newer version may have made
 
 
 def causes(

@@ -29,13 +29,10 @@ BEGIN
         VALUES (p_source, p_number, v_now, p_samples, p_gauges);
     END IF;
     IF p_events IS NOT NULL THEN
-        INSERT INTO windlass.event (at, kind, text, job, queue, task, worker, attempt, ms)
-        SELECT least(e.at, date_part('epoch', v_now)), e.kind, coalesce(e.text, ''), e.job,
-               coalesce(e.queue, ''), coalesce(e.task, ''), coalesce(e.worker, ''), coalesce(e.attempt, 0),
-               e.ms
-          FROM json_to_recordset(p_events)
-            AS e (at float8, kind text, text text, job bigint, queue text, task text, worker text,
-                  attempt int, ms float8);
+        INSERT INTO windlass.event (at, {event})
+        SELECT least(at, date_part('epoch', v_now)), {event}
+          FROM json_populate_recordset(
+                   json_populate_record(NULL::windlass.event, '{unsaid of an event}'), p_events);
     END IF;
     RETURN date_part('epoch', v_now);
 END $$;
@@ -219,19 +216,19 @@ SELECT coalesce(max(c.n), 0) AS claims
 -- :events
 -- The latest events below id $1, up to $2.
 -- Callers: Measures.events. Lock: none.
-SELECT id, at, kind, text, job, queue, task, worker, attempt, ms FROM windlass.event
+SELECT id, at, {event} FROM windlass.event
  WHERE id < $1 ORDER BY id DESC LIMIT $2
 
 -- :events_of_job
 -- The latest events of job $3, in queue $4 if given, below id $1, up to $2.
 -- Callers: Measures.events. Lock: none.
-SELECT id, at, kind, text, job, queue, task, worker, attempt, ms FROM windlass.event
+SELECT id, at, {event} FROM windlass.event
  WHERE job = $3 AND id < $1 AND ($4::text IS NULL OR queue = $4) ORDER BY job DESC, id DESC LIMIT $2
 
 -- :events_of_queue
 -- The latest events of queue $3 below id $1, up to $2.
 -- Callers: Measures.events. Lock: none.
-SELECT id, at, kind, text, job, queue, task, worker, attempt, ms FROM windlass.event
+SELECT id, at, {event} FROM windlass.event
  WHERE queue = $3 AND id < $1 ORDER BY queue DESC, id DESC LIMIT $2
 
 -- :health

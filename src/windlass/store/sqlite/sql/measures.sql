@@ -15,8 +15,7 @@ ON CONFLICT DO UPDATE SET number = excluded.number, at = excluded.at,
 INSERT INTO windlass_report (samples, gauges) VALUES (?, ?);
 
 -- :add_event
-INSERT INTO windlass_event (at, kind, text, job, queue, task, worker, attempt, ms)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?);
+INSERT INTO windlass_event (at, {event}) VALUES (?, {event ?});
 
 -- :oldest_reports
 SELECT id, samples, gauges FROM windlass_report ORDER BY id LIMIT ?;
@@ -93,15 +92,15 @@ INSERT INTO windlass_ended (queue, task, state, n) VALUES (?, ?, ?, ?)
 ON CONFLICT DO UPDATE SET n = excluded.n;
 
 -- :events
-SELECT id, at, kind, text, job, queue, task, worker, attempt, ms FROM windlass_event
+SELECT id, at, {event} FROM windlass_event
 WHERE id < ? ORDER BY id DESC LIMIT ?;
 
 -- :events_of_queue
-SELECT id, at, kind, text, job, queue, task, worker, attempt, ms FROM windlass_event
+SELECT id, at, {event} FROM windlass_event
 WHERE queue = ? AND id < ? ORDER BY id DESC LIMIT ?;
 
 -- :events_of_job
-SELECT id, at, kind, text, job, queue, task, worker, attempt, ms FROM windlass_event
+SELECT id, at, {event} FROM windlass_event
 WHERE job = ? AND id < ? AND queue = coalesce(?, queue) ORDER BY id DESC LIMIT ?;
 
 -- :dead  from the index alone

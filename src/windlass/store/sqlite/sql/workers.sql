@@ -31,8 +31,8 @@ UPDATE windlass_worker SET heartbeat = heartbeat + 1, heartbeat_at = ? WHERE id 
 SELECT coalesce(id, pos) FROM windlass_job WHERE cancel = ? AND cancel > 0;
 
 -- :alive
-SELECT w.id, w.label, w.host, w.pid, w.queues, w.heartbeat, w.started_at, w.heartbeat_at, w.lease, w.name,
-  w.process, w.abilities, t.vitals, t.vitals_at
+SELECT w.id, w.label, w.host, w.pid, w.queues, w.alive, w.heartbeat, w.started_at, w.heartbeat_at, w.lease,
+  w.name, w.process, w.abilities, t.vitals, t.vitals_at
 FROM windlass_worker w LEFT JOIN windlass_reporter t ON t.source = w.id
 WHERE w.alive ORDER BY w.started_at, w.id;
 

@@ -62,7 +62,7 @@ SELECT name FROM windlass_wait WHERE job = ? AND signal = ? AND suspended ORDER 
 SELECT signal, at, until FROM windlass_wait WHERE job = ? AND suspended ORDER BY no;
 
 -- :waits
-SELECT w.job, j.task, l.queue, w.signal, w.at, w.until, w.shape, w.name, w.no
+SELECT w.job, j.task, l.queue, w.signal, w.at AS since, w.until, w.shape, w.name, w.no AS number
 FROM windlass_wait w
 JOIN windlass_job j ON j.pos = coalesce((SELECT m.pos FROM windlass_job m WHERE m.id = w.job), w.job)
 JOIN windlass_lane l ON l.id = j.lane
