@@ -14,7 +14,6 @@ from starlette.responses import RedirectResponse, Response
 from windlass.core.read_errors import READ_ERRORS
 from windlass.core.states import State
 from windlass.errors import JobNotFound
-from windlass.handles.bulk import Verb
 from windlass.operations.groups import cancel_group, close_group, list_left
 from windlass.operations.job_views import JobView, options_shown
 from windlass.operations.jobs import (
@@ -28,6 +27,7 @@ from windlass.operations.jobs import (
     show_job,
 )
 from windlass.operations.refusals import Refusal
+from windlass.operations.walks import Verb
 from windlass.presentation.text import one_line
 from windlass.signals import FOR_EVER
 from windlass.store.records import JobFilter
