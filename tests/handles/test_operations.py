@@ -28,7 +28,8 @@ async def by_http(app: Windlass, job: Job[Any]) -> None:
 
 
 async def of_job(app: Windlass, started: asyncio.Event, stopped: asyncio.Event) -> Job[Any]:
-    return await task(app, started, stopped).aenqueue()
+    job: Job[Any] = await task(app, started, stopped).aenqueue()
+    return job
 
 
 async def of_group(app: Windlass, started: asyncio.Event, stopped: asyncio.Event) -> Job[Any]:
