@@ -27,6 +27,8 @@ class Signals:
     def __init__(self, database: Database, waits: Callable[..., Awaitable[list[WaitRecord]]]) -> None:
         self._db = database
         self._waits = waits
+        self._sees = True
+        """False where our role may send signals and not read who waits for them."""
         self._intake: Intake[None, Sent, str] = Intake(self._send, calls=CALLS, patience=PATIENCE)
 
     async def signal(
@@ -66,12 +68,11 @@ class Signals:
 
     async def _look(self, job: int, name: str, fits: Callable[[str], None]) -> None:
         try:
-            waits = await self._waits(1, job=job, signal=name)
-        except StoreForbidden:
-            return  # a role that may send signals, and not read who waits for them
-        for wait in waits:
-            if wait.shape is not None:
-                fits(wait.shape)
+            for wait in await self._waits(1, job=job, signal=name) if self._sees else ():
+                if wait.shape is not None:
+                    fits(wait.shape)
+        except StoreForbidden:  # a line in the log of the server: it is asked once
+            self._sees = False
 
     async def _send(self, _: None, sent: Sequence[Sent]) -> Sequence[str]:
         found: list[str] = await self._db.value("send_signals", *map(list, zip(*sent, strict=True)))
