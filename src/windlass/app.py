@@ -218,7 +218,7 @@ class Windlass(_Registry):
         where = job_filter(queue=queue, task=task, state=state, tag=tag, text=text, error=error)
         return Jobs(self, where, limit)
 
-    # -- steering ---------------------------------------------------------------------------------------
+    # -- managing ---------------------------------------------------------------------------------------
 
     def queue(self, name: str) -> Queue:
         """The handle of a queue: pause it, set it, ask for its depth, wait until it is empty [K11]."""

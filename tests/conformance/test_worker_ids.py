@@ -18,7 +18,7 @@ async def test_a_second_live_worker_is_refused(rig: Rig) -> None:
     named = {record.id: (record.name, record.process) for record in await rig.store.workers()}
     assert named[first] == ("pod-0", "p1")
     assert others | {first} == set(named)
-    await rig.store.beat(first)
+    await rig.store.heartbeat(first)
 
 
 async def test_it_is_free_when_its_worker_has_left(rig: Rig) -> None:
@@ -28,7 +28,7 @@ async def test_it_is_free_when_its_worker_has_left(rig: Rig) -> None:
     second = await rig.worker(name="pod-0")
     await rig.add("t")
     (job,) = await rig.claim(second)
-    await rig.store.rescue(second, await rig.beat_of(second), POLICY)
+    await rig.store.rescue(second, await rig.heartbeat_of(second), POLICY)
     third = await rig.worker(name="pod-0")
     assert len({first, second, third}) == 3
     with pytest.raises(WorkerLost):

@@ -17,18 +17,7 @@ from windlass.handles.details import JobDetails, details_of
 from windlass.handles.handle import _Handle
 from windlass.handles.job import Job
 from windlass.operations.operation import Ops
-from windlass.operations.walks import (
-    BATCH,
-    CAP,
-    MOMENT,
-    Acted,
-    Answers,
-    Count,
-    Progress,
-    Verb,
-    apply,
-    count,
-)
+from windlass.operations.walks import BATCH, CAP, MOMENT, Acted, Answers, Count, Progress, Verb, apply, count
 from windlass.store.protocol import Store
 from windlass.store.records import JobFilter, JobRecord
 

@@ -1,4 +1,4 @@
-"""The handles of a queue and of a task's stored settings: steered from code as from the command line, the API
+"""The handles of a queue and of a task's stored settings: managed from code as from the command line, the API
 and the pages [K11].
 
     mail = app.queue("mail")
@@ -83,7 +83,7 @@ class Queue(_Handle):
         """Wait until none of its jobs is ready or running; see `drain`."""
         return await self._arun(lambda ops: self._drained(ops, timeout))
 
-    # -- steering ---------------------------------------------------------------------------------------
+    # -- managing --------------------------------------------------------------------------------------
 
     def pause(self) -> QueueRecord:
         """Start no more of its jobs; running ones finish [K2]. Raises QueueNotFound where nobody has declared

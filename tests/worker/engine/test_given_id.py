@@ -36,12 +36,12 @@ def info(worker: int, **about: object) -> WorkerInfo:
 
 @asynccontextmanager
 async def beating(store: Store, worker: int) -> AsyncIterator[None]:
-    async def beat() -> None:
+    async def heartbeat() -> None:
         while True:
-            await store.beat(worker)
+            await store.heartbeat(worker)
             await asyncio.sleep(0.1)
 
-    task = asyncio.create_task(beat())
+    task = asyncio.create_task(heartbeat())
     try:
         yield
     finally:

@@ -26,7 +26,7 @@ async def listing(service: Service, request: Request) -> Response:
         for worker in (await service.run(principal, list_workers)).workers
         if (not label or label == (worker.label or worker.id)) and (not host or host == worker.host)
     ]
-    found.sort(key=lambda worker: (worker.alive and worker.beat_age <= worker.lease, worker.label))
+    found.sort(key=lambda worker: (worker.alive and worker.heartbeat_age <= worker.lease, worker.label))
     chosen = charts.range_named(query.get("range"))
     parts = PartialAnswer(service.store.in_words)
     shown = service.run(principal, list_worker_history, label, host, charts.RANGES[chosen])

@@ -32,7 +32,7 @@ class GivenId:
         self._own: set[int] = set()
         """The numbers that it has tried: one may be registered though no answer came."""
         self._seen: tuple[int, int] | None = None
-        """The holder and its beat, when it was first seen to stand there."""
+        """The holder and its heartbeat, when it was first seen to stand there."""
         self._since = 0.0
 
     async def register(self, info: WorkerInfo) -> None:
@@ -58,10 +58,10 @@ class GivenId:
             await self._bury(holder, "its process has ended")
             return
         if self._seen is None or self._seen[0] != holder.id:
-            self._seen, self._since = (holder.id, holder.beat), time.monotonic()
+            self._seen, self._since = (holder.id, holder.heartbeat), time.monotonic()
             message = "worker id %s is taken by %s; waiting up to %g s to see whether it lives"
             logger.warning(message, info.name, _shown(holder), holder.lease)
-        elif holder.beat != self._seen[1]:
+        elif holder.heartbeat != self._seen[1]:
             raise ConfigurationError(
                 f"worker id {info.name} is taken: {_shown(holder)} sends heartbeats. Stop that worker, or "
                 "give this one another id (--id, WINDLASS_WORKER_ID)"
@@ -73,7 +73,7 @@ class GivenId:
 
     async def _bury(self, holder: WorkerRecord, why: str) -> None:
         """Take its jobs back, unless it has sent a heartbeat since or is writing."""
-        if await self._store.rescue(holder.id, holder.beat, self._policy) is None:
+        if await self._store.rescue(holder.id, holder.heartbeat, self._policy) is None:
             await asyncio.sleep(LOOK_EVERY)
         else:
             logger.warning("took the worker id over from %s: %s", _shown(holder), why)

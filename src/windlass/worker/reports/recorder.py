@@ -75,7 +75,7 @@ class Recorder:
         leaving: bool = False,
         tasks: Container[str] | None = None,
     ) -> None:
-        """These outcomes were written, but those of the jobs `refused`; they were handed over at `at`, by
+        """These outcomes were written, but those of the jobs `refused`; they were logged at `at`, by
         the monotonic clock. `leaving` says that jobs which are released were given up, not just passed on.
 
         `tasks` are those whose code is here (None: all). Others are counted without their names: these come

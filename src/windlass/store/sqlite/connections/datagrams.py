@@ -26,10 +26,10 @@ TRIES: Final = 5
 class Datagrams:
     """The processes that wait for one database file, this one among them."""
 
-    def __init__(self, path: str, heard: Callable[[], None]) -> None:
-        """`heard` is called in an event loop that listens, for every datagram or several."""
+    def __init__(self, path: str, on_datagram: Callable[[], None]) -> None:
+        """`on_datagram` is called in an event loop that listens, for every datagram or several."""
         self._folder = WakeFolder(path)
-        self._heard = heard
+        self._on_datagram = on_datagram
         self._lock = threading.Lock()
         self._own = _Own(self._folder)
         self._others = _Others(self._folder)
@@ -82,7 +82,7 @@ class Datagrams:
         with contextlib.suppress(OSError):  # read to the end, or closed meanwhile
             while opened is not None:
                 opened.recv(1)
-        self._heard()
+        self._on_datagram()
 
 
 class _Own:

@@ -35,7 +35,7 @@ class Bell:
         self._datagrams = Datagrams(path, self._ring_here) if path is not None else None
 
     @property
-    def hears_others(self) -> bool:
+    def receives_others(self) -> bool:
         """Return whether other processes can ring it."""
         return self._datagrams is not None and self._datagrams.listens
 
