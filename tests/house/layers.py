@@ -15,8 +15,9 @@ LAYERS: Final = (
     {"core", "codec", "endings"},
     {"store"},
     {"settings"},
-    {"running", "handles", "sets"},
-    {"tasks", "chunks", "presentation", "operations"},
+    {"running", "sets"},
+    {"presentation"},
+    {"operations", "handles", "tasks", "chunks"},
     {"worker", "cluster"},
     {"app", "cli", "contrib", "demo", "metrics", "testing", "web"},
 )

@@ -229,16 +229,7 @@ class Task(Generic[P, R]):
         return self._made(receipt.id, receipt)
 
     def _made(self, id: int, receipt: Receipt | None) -> Job[R]:
-        return Job(
-            id,
-            store_handle=self.app._store_handle,
-            decode=self._result,
-            task=self.name,
-            receipt=receipt,
-            codec=self.app.codec,
-            producer=lambda: self.app._producer,
-            change_of=self.app._read_change,
-        )
+        return Job(self.app, id, self._result, task=self.name, receipt=receipt)
 
     def _called(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], place: int | None = None) -> NewJob:
         """The job of one call. Where it is handed results of others, it comes after them [W4]."""

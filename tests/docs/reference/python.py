@@ -39,7 +39,7 @@ GROUPS: Final = {
 """The names of `windlass`, in the order of the page."""
 HANDED: Final = {
     "windlass.tasks.schedules": ("Schedules",), "windlass.handles.jobs": ("Jobs",),
-    "windlass.handles.bulk": ("Count",),
+    "windlass.operations.walks": ("Count",),
     "windlass.handles.queue": ("TaskSettings",),
     "windlass.chunks.task": ("ChunkedTask",), "windlass.tasks.task": ("RegisteredTask",),
     "windlass.chunks.batches": ("Batch", "AsyncBatch"), "windlass.worker.engine.embedded": ("Worker",),

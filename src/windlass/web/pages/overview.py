@@ -18,11 +18,11 @@ from windlass.operations.partial import PartialAnswer
 from windlass.operations.queues import list_queues
 from windlass.operations.store_health import list_store_history, show_store_health
 from windlass.store.records import EventKind
+from windlass.web.http.problems import found_id
 from windlass.web.http.queries import choice
 from windlass.web.pages import charts, figures
 from windlass.web.pages.findings import place_of
 from windlass.web.pages.rendering import principal_of, render
-from windlass.web.service.checks import found_id
 from windlass.web.service.service import Service
 
 _EVENTS: Final = 100

@@ -56,7 +56,7 @@ SELECT min(w.until), max(EXISTS (SELECT 1 FROM windlass_signal s WHERE s.job = w
 FROM windlass_wait w WHERE w.job = ? AND w.suspended HAVING count(*) > 0;
 
 -- :waits_for
-SELECT name FROM windlass_wait WHERE job = ? AND signal = ? AND suspended ORDER BY no LIMIT 1;
+SELECT name, shape FROM windlass_wait WHERE job = ? AND signal = ? AND suspended ORDER BY no LIMIT 1;
 
 -- :of_job  while it waits
 SELECT signal, at, until FROM windlass_wait WHERE job = ? AND suspended ORDER BY no;
