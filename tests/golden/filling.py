@@ -90,7 +90,7 @@ class Filling(Rig):
     async def _workers(self) -> None:
         tasks = {"mail.send": "mail", "imports.load": "imports"}
         await self.hire(ANVIL, "anvil-1", *SERVED, tasks=tasks, abilities=frozenset({"gpu"}))
-        await self.hire(BELLOWS, "bellows-1", "mail", "imports", name="bellows")
+        await self.hire(BELLOWS, "bellows-1", "mail", "imports")
         await self.hire(LOST, "anvil-2", "default")
         await self.hire(OLD, "anvil-0", "default")
         await self.store.retire(OLD)

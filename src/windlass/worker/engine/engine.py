@@ -16,17 +16,14 @@ import secrets
 from collections.abc import Callable
 from typing import Final, Protocol
 
-import msgspec
-
 from windlass.core.abilities import in_words
 from windlass.core.counts import plural
-from windlass.core.retry import Backoff, DeathPolicy
+from windlass.core.retry import Backoff
 from windlass.errors import StoreError, StoreForbidden, StoreMoved, WorkerLost
 from windlass.settings import Settings
 from windlass.store.protocol import Store
 from windlass.store.records import Vitals, WorkerInfo
 from windlass.worker.engine.assignment import Assignment
-from windlass.worker.engine.given_id import GivenId
 from windlass.worker.engine.shift import Shift
 from windlass.worker.engine.vitals import VitalsMeter
 from windlass.worker.engine.waiting import ANSWER_TIME, RECONNECT, first
@@ -162,19 +159,16 @@ class Engine:
     # -- working ----------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Work until told to stop. Raises StoreForbidden where its role may not work at all, StoreMoved
-        where its file was copied elsewhere, and ConfigurationError where a live worker has its given id."""
-        failures = worker = 0
+        """Work until told to stop. Raises StoreForbidden where its role may not work at all, and
+        StoreMoved where its file was copied elsewhere."""
+        failures = 0
         registered = False
-        given = GivenId(self._store, DeathPolicy(poison=self.poison))
         self._meter.start()
         try:
             while not self._stopping.is_set():
-                before, worker = worker, secrets.randbelow(2**62) + 1
-                info = msgspec.structs.replace(self._worker_info(worker), before=before)
+                info = self._worker_info(secrets.randbelow(2**62) + 1)
                 try:
-                    if not await self._register(given, info):
-                        return
+                    await self._store.register(info)
                 except StoreError as error:
                     # To ask again would not help. What worked once may come back: a right, a reopened file.
                     if isinstance(error, StoreForbidden | StoreMoved) and not registered:
@@ -188,9 +182,9 @@ class Engine:
                 for old in list(self._unretired):
                     await self._retire(old)
                 with contextlib.suppress(StoreError):
-                    await self._store.rehearse(worker, info.queues)
+                    await self._store.rehearse(info.id, info.queues)
                 self._started(info)
-                if await self._work(worker, info.abilities):
+                if await self._work(info.id, info.abilities):
                     failures = 0
                 else:  # without a pause, an error that stays would use up one identity after another
                     failures += 1
@@ -201,20 +195,6 @@ class Engine:
                 await self._runner.close()
             finally:
                 await self._reporter.close()
-
-    async def _register(self, given: GivenId, info: WorkerInfo) -> bool:
-        """Register, however long the id that it was given takes to be free. False: it was told to stop."""
-        registering = asyncio.create_task(given.register(info))
-        try:
-            await first(registering, self._stopping.wait())
-            if registering.done():
-                registering.result()
-                return True
-        finally:
-            registering.cancel()  # also where this task is cancelled: nobody would retire it then
-        await asyncio.wait({registering})
-        await self._retire(info.id)  # it may have been registered all the same
-        return False
 
     async def _sleep(self, seconds: float) -> None:
         await first(asyncio.sleep(seconds), self._stopping.wait())

@@ -307,8 +307,6 @@ CREATE TABLE windlass.worker (
     flushed    bigint NOT NULL DEFAULT 0,
     lease      float8 NOT NULL DEFAULT 30,
     tasks      jsonb NOT NULL DEFAULT '{}',  -- those that it knows, and the queue of each
-    name       text NOT NULL DEFAULT '',
-    process    text NOT NULL DEFAULT '',
     abilities  text[] NOT NULL DEFAULT '{}'
 );
 CREATE TABLE windlass.worker_life (

@@ -328,8 +328,6 @@ CREATE TABLE windlass_worker (
     beat       INTEGER NOT NULL DEFAULT 0,
     started_at REAL NOT NULL,
     beat_at    REAL NOT NULL,
-    name       TEXT NOT NULL DEFAULT '',
-    process    TEXT NOT NULL DEFAULT '',
     abilities  TEXT NOT NULL DEFAULT '[]'   -- JSON: what it has that some jobs need [K14]
 ) STRICT;
 
