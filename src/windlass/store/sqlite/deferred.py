@@ -172,10 +172,9 @@ def _go_on(tx: Transaction, free: _Free) -> None:
     needless = [row for row in found if row.options.otherwise == "run_only" and not free[row.id][1]]
     for row in needless:
         transitions.end(tx, row, rows.CANCELLED, reason="all jobs that it comes after have succeeded")
-    with transitions.together(tx):
-        for row in found:
-            if row not in needless:
-                _make_due(tx, row, free[row.id][0])
+    for row in found:
+        if row not in needless:
+            _make_due(tx, row, free[row.id][0])
 
 
 def _make_due(tx: Transaction, row: Row, run_at: float | None) -> None:
