@@ -30,7 +30,6 @@ from windlass.worker.engine.waiting import ANSWER_TIME, RECONNECT, first
 from windlass.worker.handlers.run import Why
 from windlass.worker.handlers.runner import Runner
 from windlass.worker.reports.board import Board
-from windlass.worker.reports.gauges import Whose
 from windlass.worker.reports.recorder import Recorder
 from windlass.worker.reports.reporter import Reporter
 
@@ -75,7 +74,6 @@ class Engine:
         self._board = board
         self._supervised = supervised
         self.record: Final = record or Recorder()
-        self._whose = Whose("worker")
         self._meter = VitalsMeter(self.record.clock, board)
         self._reporter = Reporter(store, self.record, self._vitals)
         self._assignment = Assignment()
@@ -317,7 +315,6 @@ class Engine:
 
     def _started(self, info: WorkerInfo) -> None:
         self.record.label = info.label
-        self._whose = Whose("worker", info.label or str(info.id), info.host)
         serves = f"serves {', '.join(info.queues)}" if info.queues else "serves no queue"
         able = f" and has {in_words(info.abilities)}" if info.abilities else ""
         self.record.note("started", f"process {info.pid} on {info.host} {serves}{able}")
@@ -327,16 +324,7 @@ class Engine:
         if shift is None:
             return None
         running = shift.running
-        vitals = self._meter.measure(running, len(running), sum(self._assignment.slots.values()))
-        self.record.gauges.read(
-            self._whose,
-            cpu=vitals.cpu,
-            memory=vitals.memory,
-            lag=vitals.lag,
-            running=vitals.running,
-            slots=vitals.slots,
-        )
-        return vitals
+        return self._meter.measure(running, len(running), sum(self._assignment.slots.values()))
 
 
 def _lost(task: asyncio.Task[None]) -> bool:
