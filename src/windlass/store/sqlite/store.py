@@ -180,7 +180,7 @@ class SQLiteStore:
         return await self.database.wait(look, min(timeout, soon), by_time=True) is True
 
     async def relay(self, queues: Sequence[str], tell: Callable[[records.WakeUp], None]) -> None:
-        """See Store.relay: each process has a socket of its own, and looks at the file."""
+        """See Store.relay: each process looks at the file."""
         hears = self.database.hears_others
         await self.database.watch(
             cluster.steering, lambda steering: tell(records.WakeUp(tuple(steering[1]), hears=hears))
