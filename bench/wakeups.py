@@ -157,12 +157,12 @@ def measure(places: list[str], servers: Servers | None, rounds: int, schedules: 
 @contextlib.contextmanager
 def _unheard() -> Iterator[None]:
     """Notifications reach nobody, as behind a proxy that drops them: the listener's self-test fails."""
-    heard = Listener._heard
-    Listener._heard = lambda *_: None  # type: ignore[method-assign]
+    on_notify = Listener._on_notify
+    Listener._on_notify = lambda *_: None  # type: ignore[method-assign]
     try:
         yield
     finally:
-        Listener._heard = heard  # type: ignore[method-assign]
+        Listener._on_notify = on_notify  # type: ignore[method-assign]
 
 
 def lines(found: dict[str, Lateness]) -> Iterator[str]:

@@ -31,7 +31,7 @@ Next ==
     \/ \E s \in 1 .. db.last : TakeAhead(s)
     \/ \E w \in Workers : Send(w) \/ FinishSnapshot(w) \/ FinishOpen(w) \/ FinishCommit(w)
                           \/ FinishUnanswered(w) \/ FinishAbort(w)
-    \/ \E w \in Workers : Beat(w) \/ DeclareDead(w) \/ RescueEnd(w) \/ \E r \in Rescuers : RescueSnapshot(r, w) \/ RescueOpen(r, w)
+    \/ \E w \in Workers : Heartbeat(w) \/ DeclareDead(w) \/ RescueEnd(w) \/ \E r \in Rescuers : RescueSnapshot(r, w) \/ RescueOpen(r, w)
     \/ \E r \in Rescuers : RescueCommit(r) \/ RescueCrash(r)
     \/ \E seg \in 1 .. Segments : Pick(seg)
     \/ Switch \/ Seal \/ Touch \/ Judge \/ Sweep \/ SweepEnd

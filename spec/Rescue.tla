@@ -3,18 +3,18 @@
 (* rescuers, each of which may die between two steps.                          *)
 EXTENDS LogState
 
-(* A worker is declared dead whenever its beat seems to stand still, so at any time   *)
+(* A worker is declared dead whenever its heartbeat seems to stand still, so at any time   *)
 (* at all: but only if nobody holds its life row.                              *)
 DeclareDead(w) ==
     /\ "rescue" \in With /\ life[w] = "alive" /\ ~HoldsLife(w)
     /\ life' = [life EXCEPT ![w] = "dead"]
     /\ UNCHANGED <<db, prod, call, held, fin, res, rot, look>>
 
-(* A beat may raise the floor below which nobody looks for the worker's claims. *)
+(* A heartbeat may raise the floor below which nobody looks for the worker's claims. *)
 (* No claim of it is then between its id and its commit, since the life row is *)
 (* held FOR UPDATE. What the worker knows is not enough: the answer to an older *)
 (* claim may have been lost.                                                    *)
-Beat(w) ==
+Heartbeat(w) ==
     /\ "floor" \in With /\ life[w] = "alive" /\ (~HoldsLife(w) \/ Broken = "floor_by_what_is_held")
     /\ LET open == IF Broken = "floor_by_what_is_held"
                    THEN {c \in db.claims : c.worker = w /\ c.seqs \cap held[w] # {}}

@@ -1,8 +1,12 @@
-"""The full check, in one command that needs nothing but Python: lint, format, types, tests.
+"""The check of a commit, in one command that needs nothing but Python: lint, format, types, tests.
 
 `python -m tests` runs every step even after one has failed, so that one run shows everything that is wrong,
 and ends with a line that says how it went. `python -m tests --lint` stops before the tests. Other arguments
 go to pytest: `python -m tests -k sqlite`.
+
+It leaves out what takes long and seldom finds more: slow tests, and the repetition of others on a stock
+PostgreSQL, on an older one, and on SQLite in memory. `python -m tests --rest` runs just that, as `.ci/run`
+does at each push.
 
 Lint and types are checked beside the tests, on one core at most, and reported after them.
 
@@ -31,13 +35,15 @@ LINT = {
     "ruff format": ["ruff", "format", "--check", "."],
     "mypy": ["mypy"],
 }
+EVERY_TIME = "not (slow or stock or postgres16 or sqlite_memory or soak)"
+REST = "(slow or stock or postgres16 or sqlite_memory) and not soak"
 Done = subprocess.CompletedProcess[str]
 
 
 def workers() -> int:
-    """How many tests run side by side: one more than there are cores, since many wait for real time to pass.
+    """How many tests run side by side: two more than there are cores, since many wait for real time to pass.
     Each test process starts servers of its own, hence the cap."""
-    return min(4, (os.cpu_count() or 2) + 1)
+    return min(4, (os.cpu_count() or 2) + 2)
 
 
 def run(command: list[str], *, quiet: bool = False) -> Done:
@@ -57,7 +63,9 @@ def tests(arguments: list[str]) -> tuple[bool, str]:
     """Run the tests on the screen. Return whether they passed, and an addition to the verdict."""
     say("pytest")
     alone.forget(ROOT)
-    done = run(["pytest", "-n", str(workers()), "--dist", "worksteal", *arguments])
+    marks = REST if "--rest" in arguments else EVERY_TIME
+    rest = [each for each in arguments if each != "--rest"]
+    done = run(["pytest", "-n", str(workers()), "--dist", "worksteal", "-m", marks, *rest])
     second = alone.judge(done.returncode, ROOT, ROOT)
     return second.passed, second.told
 
@@ -91,7 +99,7 @@ def main(arguments: list[str]) -> int:
     passed: dict[str, bool] = {}
     warning = ""
     with ThreadPoolExecutor(1) as beside:
-        linting = beside.submit(lint)
+        linting = beside.submit(dict if "--rest" in arguments else lint)
         if "--lint" not in arguments:
             warning = missing()
             passed["pytest"], told = tests(arguments)

@@ -4,8 +4,9 @@
     python -m tests.matrix 3.12         these
 
 Found are those on PATH, pyenv's, and the one that runs this. Each gets a virtual environment under `.matrix/`
-with what `[test]` names, and runs the tests of core and app and the suite of all stores, on SQLite and on
-PostgreSQL. Where a few fail, these run once more, alone (ADR 39). A table at the end says what ran where.
+with what `[test]` names, and runs the tests of core and app, the golden files, the commands of operations,
+and the suite of all stores, on SQLite and on PostgreSQL. Where a few fail, these run once more, alone (ADR
+39). A table at the end says what ran where.
 """
 
 import os
@@ -22,16 +23,18 @@ from pathlib import Path
 from typing import Final
 
 from tests import alone
-from tests.__main__ import ROOT, say, workers
+from tests.__main__ import EVERY_TIME, ROOT, say, workers
 
 PLACE: Final = ROOT / ".matrix"
 OLDEST: Final = (3, 11)
 APP: Final = ("app", "handles", "running", "tasks")
 """Folders that are counted as the tests of the app."""
-SUITES: Final = ("tests/core", *(f"tests/{folder}" for folder in APP), "tests/conformance")
+OUTSIDE: Final = ("tests/golden", "tests/cli/test_operations.py")
+NAMES: Final = "--deselect=tests/golden/test_golden.py::test_all_is_as_it_was_accepted[names]"
+"""It needs every extra."""
+SUITES: Final = (NAMES, "tests/core", *(f"tests/{folder}" for folder in APP), *OUTSIDE, "tests/conformance")
 STORES: Final = ("memory", "sqlite", "postgres")
-COLUMNS: Final = ("core", "app", *(f"conformance, {store}" for store in STORES))
-MARKS: Final = "not soak and not postgres16 and not stock"
+COLUMNS: Final = ("core", "app", "golden", "cli", *(f"conformance, {store}" for store in STORES))
 ASK: Final = (
     "import sys, sysconfig, venv, ensurepip; "
     "print(*sys.version_info[:3], sys.implementation.name, sysconfig.get_config_var('Py_GIL_DISABLED') or 0)"
@@ -97,7 +100,7 @@ def run(version: str, python: Path) -> Ran:
         "venv": [python, "-m", "venv", home],
         "pip": [own, "-m", "pip", "install", "-q", "-e", ".[test]"],
         "pytest": [
-            *(own, "-m", "pytest", "-q", "-n", str(workers()), "--dist", "worksteal", "-m", MARKS),
+            *(own, "-m", "pytest", "-q", "-n", str(workers()), "--dist", "worksteal", "-m", EVERY_TIME),
             *(f"--junitxml={report}", "-o", f"cache_dir={home / '.pytest_cache'}", *SUITES),
         ],
     }

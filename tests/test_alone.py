@@ -47,6 +47,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_one_that_passes_alone_has_passed_and_is_named(root: Path) -> None:
     assert command.tests(["-k", "good or unlucky"]) == (
         True,

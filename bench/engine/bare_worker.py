@@ -10,7 +10,7 @@ from windlass.store.protocol import NOTHING, Store
 from windlass.store.records import Claim, Needs, Outcome, WorkerInfo
 
 WHOLE_RUN: Final = 86_400.0
-"""The lease of a worker that does not beat; nobody looks, and nobody should mind."""
+"""The lease of a worker that sends no heartbeat; nobody looks, and nobody should mind."""
 
 
 class BareWorker:

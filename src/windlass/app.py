@@ -228,7 +228,7 @@ class Windlass(_Registry):
         where = job_filter(queue=queue, task=task, state=state, tag=tag, text=text, error=error)
         return Jobs(self._store_handle, where, limit, self._job_of, self.codec)
 
-    # -- steering ---------------------------------------------------------------------------------------
+    # -- managing ---------------------------------------------------------------------------------------
 
     def queue(self, name: str) -> Queue:
         """The handle of a queue: pause it, set it, ask for its depth, wait until it is empty [K11]."""

@@ -63,7 +63,7 @@ class SettingsInCode(TypedDict, total=False):
     sweep: Duration
     shutdown: Duration
     grace: Duration
-    deaf: Duration
+    unresponsive: Duration
     poison: int
     queues: Mapping[str, int | None] | Sequence[str] | str
     abilities: Iterable[str] | str
@@ -280,7 +280,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds past a job's deadline after which a child process that ignores it is killed [C6]. A child that
     does not exit is killed this long, and 10 s more, after `shutdown`."""
 
-    deaf: Annotated[float, seconds] = 60.0
+    unresponsive: Annotated[float, seconds] = 60.0
     """Seconds after which a child with free slots that gets no answer is replaced; 0: never, nor is one that
     does not move [fault 32]."""
 

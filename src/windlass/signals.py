@@ -32,7 +32,7 @@ DEFAULT_ATTEMPTS: Final = 5
 
 
 class Signal(Exception):
-    """Base of what a handler raises to steer its job."""
+    """Base of what a handler raises to end its run."""
 
 
 def _span(where: str, value: Duration) -> float:

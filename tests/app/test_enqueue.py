@@ -229,7 +229,7 @@ def test_o8_a_result_that_is_not_what_was_promised_says_so(any_app: Windlass) ->
     assert job.record().result == "many"
 
 
-async def test_o5_o6_a_handle_steers_its_job(any_app: Windlass) -> None:
+async def test_o5_o6_a_handle_manages_its_job(any_app: Windlass) -> None:
     later = any_app.named("windlass.echo").using(delay="1h")
     one, two = await later.aenqueue(1), await later.aenqueue(2)
     assert one.receipt == "scheduled"

@@ -2,7 +2,7 @@
 them go on.
 
 `windlass web tests.browser.shop:app` serves an app of the same tasks; those that run are of a `Shop` in the
-test's own process, so that tests steer them by events and not by the clock.
+test's own process, so that tests manage them by events and not by the clock.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Shop:
 
     def at(self, url: str) -> None:
         """Use this database, whatever the environment says."""
-        # With a short lease it hears of cancels within a second, since it beats as often.
+        # With a short lease it hears of cancels within a second, since it sends heartbeats as often.
         self.app.settings = Settings(database_url=url, lease=3.0, label_prefix="shop", label_version="1.4")
 
     def _declare(self) -> None:

@@ -32,6 +32,7 @@ HIDE = """(hidden) => {
 }"""
 
 
+@pytest.mark.slow
 async def test_a_running_import_is_followed_without_a_reload(opened: Opener, stage: Stage) -> None:
     """[P10] Percent and strip change as parts save what they have done, in the page that was opened once."""
     job = await stage.enqueue("imports.load", FILE, PARTS * PART)
@@ -68,6 +69,7 @@ async def test_w3_what_a_job_emits_is_shown_as_it_comes(opened: Opener, stage: S
     await expect(later.locator("#stream .told")).to_have_text("ended", timeout=LATE)
 
 
+@pytest.mark.slow
 @ON_SQLITE
 async def test_nothing_jumps_when_a_page_is_refreshed(opened: Opener, stage: Stage, filled: Filled) -> None:
     """Blocks keep their places, and whoever types goes on typing. Several pages at once: it takes time. A
@@ -123,6 +125,7 @@ async def test_it_can_be_held_still_and_goes_on(opened: Opener, stage: Stage, fi
     await expect(page.locator("#pulse")).to_have_attribute("data-state", "live")
 
 
+@pytest.mark.slow
 @ON_SQLITE
 async def test_a_server_that_is_gone_is_said_and_forgiven(
     opened: Opener, stage: Stage, filled: Filled, trouble: Trouble

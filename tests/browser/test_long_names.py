@@ -44,6 +44,7 @@ async def fill(rig: Rig) -> None:
     await rig.store.report(worker, 1, Report(vitals=vitals))
 
 
+@pytest.mark.slow
 async def test_no_table_is_cut_off(browser: Browser) -> None:
     cut: list[tuple[int, str, list[str]]] = []
     with Windlass("sqlite:///:memory:") as app:

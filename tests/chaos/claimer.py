@@ -64,7 +64,7 @@ class Claimer:
                     await asyncio.sleep(self.dice.uniform(0.2, 1.0))  # the jobs run; the logs turn meanwhile
                 await self._end([self._outcome(job) for claim in claims for job in claim.jobs])
                 if self.dice.random() < 0.05:
-                    await patiently(lambda: self.store.beat(self.worker.id), stop)
+                    await patiently(lambda: self.store.heartbeat(self.worker.id), stop)
         await patiently(lambda: self.store.retire(self.worker.id), stop)
 
     async def _begin(self) -> None:
@@ -88,8 +88,8 @@ class Claimer:
         gone = self.worker.id
         await self._begin()
         sent = time.monotonic()
-        beat = next(record.beat for record in await self.store.workers() if record.id == gone)
-        rescued = await self.store.rescue(gone, beat, NO_POISON)
+        heartbeat = next(record.heartbeat for record in await self.store.workers() if record.id == gone)
+        rescued = await self.store.rescue(gone, heartbeat, NO_POISON)
         assert rescued is not None
         assert rescued.offered == len(jobs)
         self.ledger.taken(gone, [job.id for job in jobs], sent)

@@ -24,7 +24,7 @@ from tests.stopwatch import Stopwatch
 from windlass.core.states import Kind
 from windlass.store.postgres import PostgresStore
 from windlass.store.records import Claim, ClaimedJob, Depth, Finished, NewJob, Outcome, Receipt, WorkerInfo
-from windlass.worker.processes import zygote_program
+from windlass.worker.processes import fork_server_program
 
 QUIET = 0.02
 """Seconds between two looks of a bounded wait."""
@@ -33,17 +33,18 @@ SOAK_SECONDS = float(os.environ.get("WINDLASS_SOAK_SECONDS", "600"))
 
 
 def worker_children(supervisor: int) -> list[int]:
-    """The process ids of the children of a `windlass worker` that live, without the zygote they come from."""
+    """The process ids of the children of a `windlass worker` that live, without the fork server they come
+    from."""
     with contextlib.suppress(psutil.NoSuchProcess):
         children = [child.pid for child in psutil.Process(supervisor).children() if alive(child.pid)]
-        return sorted(pid for pid in children if process_name(pid) != zygote_program.NAME)
+        return sorted(pid for pid in children if process_name(pid) != fork_server_program.NAME)
     return []
 
 
-def zygote_of(supervisor: int) -> int | None:
-    """The process id of the zygote of a `windlass worker`, if there is one."""
+def fork_server_of(supervisor: int) -> int | None:
+    """The process id of the fork server of a `windlass worker`, if there is one."""
     children = [child.pid for child in psutil.Process(supervisor).children() if alive(child.pid)]
-    return next((pid for pid in children if process_name(pid) == zygote_program.NAME), None)
+    return next((pid for pid in children if process_name(pid) == fork_server_program.NAME), None)
 
 
 def process_name(pid: int) -> str:

@@ -10,6 +10,8 @@ import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import pytest
+
 from tests.chaos.figures import Figure
 from tests.chaos.kit import Worker, depth_is_a_scan, fill, lasting, opened, until, waiting
 from tests.chaos.ledger import Balance, read
@@ -112,6 +114,7 @@ async def conserved(dsn: str, folder: Path, seconds: float, figure: Figure) -> N
     figure("attempts a second", sum(balance.kinds.values()) / took)
 
 
+@pytest.mark.slow
 @lasting(4.0)
 async def test_committed_is_finished(pg_dsn: str, tmp_path: Path, figure: Figure, seconds: float) -> None:
     """0 lost, 0 twice, 0 phantom, and the counts equal a scan of the view."""

@@ -9,6 +9,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
+
 from tests.chaos.figures import Figure
 from tests.chaos.kit import depth_is_a_scan, opened, per_soak, sized, until, waiting
 from tests.chaos.ledger import Balance, Claimed, Ended, Enqueued, Event, read
@@ -101,6 +103,7 @@ async def crashed(folder: Path, kills: int, between: float, figure: Figure) -> N
     figure("jobs committed = finished", len(balance.committed))
 
 
+@pytest.mark.slow
 @sized("kills, between", (1, 1.0), (per_soak(15.0), 10.0))
 async def test_postgres_killed_under_load(tmp_path: Path, figure: Figure, kills: int, between: float) -> None:
     await crashed(tmp_path, kills, between, figure)

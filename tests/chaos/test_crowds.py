@@ -91,8 +91,8 @@ async def test_a_crowd_behind_one_key(pg_dsn: str, figure: Figure, n: int) -> No
 
 
 async def test_finished_claims_do_not_slow_a_look_at_the_running_ones(pg_dsn: str, figure: Figure) -> None:
-    """[rule 8] [C8] What a worker holds is found among many claims that it has finished since its last beat;
-    a rescue rests on that. In the wrong order of joins this took time in the square of them."""
+    """[rule 8] [C8] What a worker holds is found among many claims that it has finished since its last
+    heartbeat; a rescue rests on that. In the wrong order of joins this took time in the square of them."""
     async with opened(pg_dsn, head_cache=60.0) as store:
         await fill(store, 800)
         worker = await Worker.registered(store)

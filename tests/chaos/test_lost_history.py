@@ -77,7 +77,7 @@ async def test_a_worker_whose_claims_a_crash_has_undone() -> None:
         assert not set(fresh) & set(lost), "an id that somebody holds means another job now"
         again = [r.id for r in await store.enqueue([job(delay=60.0)] * 3)]
         assert not set(again) & set(later)
-        assert await patiently(lambda: store.beat(worker.id))
+        assert await patiently(lambda: store.heartbeat(worker.id))
         taken = await claimed(worker, 10)
         assert not {j.claim for j in taken} & {j.claim for j in gone}, "the same claim, with other jobs"
         late = await worker.finish(gone)
@@ -101,7 +101,7 @@ async def test_a_clean_restart_begins_no_epoch() -> None:
         (first,) = await fill(store, 1)
         held = await worker.claim()
         server.restart()
-        assert await patiently(lambda: store.beat(worker.id))
+        assert await patiently(lambda: store.heartbeat(worker.id))
         assert await patiently(lambda: fill(store, 1)) == [first + 1]
         assert (await worker.finish(held)).applied == 1
 
@@ -153,6 +153,7 @@ async def test_a_restore_to_a_point_in_time() -> None:
                     await depth_is_a_scan(store, restored.dsn(name))
 
 
+@pytest.mark.slow
 async def test_a_real_worker_and_a_crash_that_undoes_its_work(tmp_path: Path) -> None:
     """Jobs are lost only where the server lost their commit, none ends without having run, none is stuck."""
     ids: list[int] = []

@@ -152,6 +152,7 @@ async def restored(server: Server, dsn: str, folder: Path, seconds: float, figur
     assert must_not
 
 
+@pytest.mark.slow
 @sized("seconds", (2.0,), (120.0,))
 async def test_a_dump_taken_while_jobs_run(
     pg_server: Server, pg_dsn: str, tmp_path: Path, figure: Figure, seconds: float

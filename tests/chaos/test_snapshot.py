@@ -90,6 +90,7 @@ async def held_open(server: Server, template: str, seconds: float, figure: Figur
             server.drop_database(name)
 
 
+@pytest.mark.slow
 async def test_a_snapshot_held_open(pg_server: Server, pg_template: str, figure: Figure) -> None:
     """Three tries and a wide margin, for in a full run other tests have the other core. Dead rows would slow
     down each, and are counted besides."""

@@ -111,7 +111,7 @@ async def test_p9_cancel_cascades(memory: Windlass) -> None:
     parts = await memory.parent(job.id).aparts()
     for part in parts:
         if part.job is not None:
-            await memory.job(part.job).acancel()  # as a worker hears it with its next beat
+            await memory.job(part.job).acancel()  # as a worker hears it with its next heartbeat
     draining.cancel()
     await asyncio.gather(draining, return_exceptions=True)
     assert await job.astatus() is State.CANCELLED
@@ -120,8 +120,8 @@ async def test_p9_cancel_cascades(memory: Windlass) -> None:
 
 
 async def test_p9_cancel_of_a_parent_reaches_parts_of_this_process_at_once(url: str) -> None:
-    """[P9] [O5] They do not wait for a beat, which comes every 20 s here; one that waits for a slot does not
-    start."""
+    """[P9] [O5] They do not wait for a heartbeat, which comes every 20 s here; one that waits for a slot does
+    not start."""
     with Windlass(url, lease=60) as app:
         begun: list[int] = []
         stopped: list[int] = []

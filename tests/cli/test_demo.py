@@ -56,6 +56,7 @@ def check_report(report: Any) -> None:
     assert report["url"].startswith("http://127.0.0.1:")
 
 
+@pytest.mark.slow
 def test_on_sqlite_whatever_the_environment_says(tmp_path: Path) -> None:
     """[P5] The part of a killed worker goes on at its checkpoint. Nobody's database is touched. With --keep
     Mission Control shows it until Ctrl-C, and the files are still there then."""
@@ -87,6 +88,7 @@ def test_on_sqlite_whatever_the_environment_says(tmp_path: Path) -> None:
     assert not mine.exists()
 
 
+@pytest.mark.slow
 def test_on_a_postgresql_database(tmp_path: Path, pg_database: str) -> None:
     """The same in a schema of its own, which is gone then."""
     check_report(play(tmp_path, "--database", pg_database))

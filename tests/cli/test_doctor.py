@@ -64,6 +64,7 @@ sys.stdin.read()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/locks").exists(), reason="the kernel lists no locks")
 @pytest.mark.parametrize("stopped", [True, False])
 def test_whoever_holds_the_write_lock_of_a_file_is_named(tmp_path: Path, stopped: bool) -> None:

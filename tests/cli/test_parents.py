@@ -1,4 +1,4 @@
-"""windlass parents and parent …: how far one is, how its parts stand, how to steer it [P8] [P9] [P10]."""
+"""windlass parents and parent …: how far one is, how its parts stand, how to manage it [P8] [P9] [P10]."""
 
 import json
 import os

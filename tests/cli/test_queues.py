@@ -1,4 +1,4 @@
-"""windlass queues, queue … and workers: how things stand, and steering them without a restart [K1] [K2]."""
+"""windlass queues, queue … and workers: how things stand, and managing them without a restart [K1] [K2]."""
 
 import pytest
 
@@ -178,8 +178,8 @@ def test_workers(any_desk: Desk) -> None:
         42,
     )
     assert (worker["queues"], worker["slots"], worker["alive"]) == (["mail"], {"mail": 2}, True)
-    assert worker["beat_at"].endswith("Z")
-    assert 0 <= worker["beat_age"] < 60
+    assert worker["heartbeat_at"].endswith("Z")
+    assert 0 <= worker["heartbeat_age"] < 60
     said = any_desk.ok("workers")
     assert "box-worker-[b]1" in said
     assert "ago" in said

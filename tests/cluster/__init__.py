@@ -1,1 +1,1 @@
-"""What makes workers one cluster: beats, terms, duties, slots."""
+"""What makes workers one cluster: heartbeats, terms, duties, slots."""

@@ -52,7 +52,7 @@ async def host(address: str, operator: Store) -> AsyncIterator[tuple[Line, Membe
     await operator.set_queue("mail", {"max_workers": 4})
     async with membership(line, {"mail": None}, lease=900.0) as joined:
         (local,) = await seated(line, joined, 7)
-        await until(lambda: joined._hears, SOON)
+        await until(lambda: joined._receives, SOON)
         await until(lambda: local.slots == {"mail": 4}, SOON)
         yield line, joined, local
     await line.close()
@@ -100,15 +100,15 @@ async def test_o5_cancels_that_come_while_one_is_asked_for_lead_to_one_question(
     line, joined, local = host
     first, *jobs = [(await held(line, operator)).id for _ in range(20)]
     goes_on = asyncio.Event()
-    line.before["beat"] = lambda *_: goes_on.wait()
-    before = line.calls["beat"]
+    line.before["heartbeat"] = lambda *_: goes_on.wait()
+    before = line.calls["heartbeat"]
     await operator.cancel([first])
-    await until(lambda: line.calls["beat"] == before + 1, SOON)
+    await until(lambda: line.calls["heartbeat"] == before + 1, SOON)
     await operator.cancel(jobs)
     await until(lambda: joined._to_ask, SOON)
     goes_on.set()
     await until(lambda: {first, *jobs} in local.cancels, SOON)
-    assert line.calls["beat"] <= before + 3  # the word of the last may come while it is asked for
+    assert line.calls["heartbeat"] <= before + 3  # the word of the last may come while it is asked for
 
 
 async def test_o5_a_host_that_no_wake_up_reaches_finds_a_cancel_when_it_looks(

@@ -103,7 +103,7 @@ async def test_the_coordinator_does_its_chores(line: Line, caplog: pytest.LogCap
     async with standing(line, 1):
         await until_it_is(lambda: slots_of(line, 7), {7: {"mail": 3}})
         await until_it_is(lambda: _ready(line, "orphan"), 1)
-        await until_it_is(lambda: _ready(line, "mail"), 1)  # its worker never beat
+        await until_it_is(lambda: _ready(line, "mail"), 1)  # its worker never sent a heartbeat
         await until_it_is(lambda: slots_of(line, 7), {})
         await until(lambda: line.calls["rotate"] and line.calls["expire"])
         await until(lambda: "1 job waits in queue orphan" in caplog.text)

@@ -19,7 +19,15 @@ from windlass.store.records import Expired, NewJob, QueueRecord, Report, WorkerI
 
 def member(id: int, started: float, *queues: str, alive: bool = True) -> WorkerRecord:
     return WorkerRecord(
-        id=id, label="", host="", pid=0, queues=queues, alive=alive, beat=1, started_at=started, beat_at=0.0
+        id=id,
+        label="",
+        host="",
+        pid=0,
+        queues=queues,
+        alive=alive,
+        heartbeat=1,
+        started_at=started,
+        heartbeat_at=0.0,
     )
 
 
@@ -147,12 +155,12 @@ async def test_c8_rescue_by_hand_watches_for_a_whole_lease(line: Line) -> None:
         await line.enqueue([NewJob(task="t", payload="[]")])
         await line.claim(id, ["default"], 1)
 
-    async def beats() -> None:
+    async def heartbeats() -> None:
         while True:
-            await line.beat(2)
+            await line.heartbeat(2)
             await asyncio.sleep(0.02)
 
-    beating = asyncio.create_task(beats())
+    beating = asyncio.create_task(heartbeats())
     try:
         ((dead, rescued),) = await duties.rescue(line.as_store, DeathPolicy(), 0.2)
         assert (dead.id, rescued.offered) == (1, 1)

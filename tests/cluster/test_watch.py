@@ -1,11 +1,13 @@
-"""Who is dead and who is not, by beats and one's own clock alone [C8]."""
+"""Who is dead and who is not, by heartbeats and one's own clock alone [C8]."""
 
 from windlass.cluster.watch import HeartbeatWatch
 from windlass.store.records import WorkerRecord
 from windlass.testing import Clock
 
 
-def worker(id: int, beat: int, *, lease: float = 30.0, alive: bool = True, at: float = 0.0) -> WorkerRecord:
+def worker(
+    id: int, heartbeat: int, *, lease: float = 30.0, alive: bool = True, at: float = 0.0
+) -> WorkerRecord:
     return WorkerRecord(
         id=id,
         label="",
@@ -13,9 +15,9 @@ def worker(id: int, beat: int, *, lease: float = 30.0, alive: bool = True, at: f
         pid=0,
         queues=(),
         alive=alive,
-        beat=beat,
+        heartbeat=heartbeat,
         started_at=at,
-        beat_at=at,
+        heartbeat_at=at,
         lease=lease,
     )
 
@@ -62,7 +64,7 @@ def test_c8_one_known_to_be_dead_is_declared_dead_at_once() -> None:
 
 def test_c8_an_outage_declares_nobody_dead() -> None:
     """[C8] Who was cut off counts anew; so does who got its answer only after a long time, since the workers'
-    beats may have waited just as long."""
+    heartbeats may have waited just as long."""
     clock = Clock(1000.0)
     watch = HeartbeatWatch(clock)
     watch.look([worker(1, 5)])

@@ -3,13 +3,10 @@
 PostgreSQL stores live in databases copied from one migrated template per server: a copy costs a fraction of
 a migration, and nothing of one test is left for the next.
 
-The older server, the stock one and SQLite in memory run a sixth of the suite each with every check, always
-the same one and some of every file: nearly all of what differs between them shows in any of it. `pytest -m
-postgres16`, `-m stock` and `-m sqlite_memory` run all of it (make postgres16, make stock), and `.ci/run`
-does so on the stock server.
+The older server, the stock one and SQLite in memory are left to `.ci/run`, or to who asks: `pytest -m
+postgres16`, `-m stock` and `-m sqlite_memory`.
 """
 
-import zlib
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -24,33 +21,9 @@ from windlass.store.protocol import Store
 from windlass.store.settings import StoreSettings
 from windlass.store.sqlite import SQLiteStore
 
-HERE = Path(__file__).parent
 SETTINGS = StoreSettings(retention=8 * 3600.0)
 SERVERS = {"postgres": "pg_server", "postgres16": "pg16_server", "stock": "stock_server"}
-PARTLY = ("postgres16", "stock", "sqlite_memory")
-SHARE = 6
-"""One test in so many, of each file, runs on each of these with every check."""
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is not run on these servers this time."""
-    if any("::" in name for name in config.args):
-        return
-    asked = str(config.getoption("-m"))
-    left_out: set[pytest.Item] = set()
-    for server in PARTLY:
-        if server in asked:
-            continue
-        files: dict[Path, list[pytest.Item]] = {}
-        for item in items:
-            if item.path.parent == HERE and item.get_closest_marker(server) is not None:
-                files.setdefault(item.path, []).append(item)
-        for each in files.values():
-            each.sort(key=lambda item: zlib.crc32(item.nodeid.encode()))
-            left_out.update(each[-(-len(each) // SHARE) :])
-    if left_out:
-        config.hook.pytest_deselected(items=list(left_out))
-        items[:] = [item for item in items if item not in left_out]
+REPEATED = ("postgres16", "stock", "sqlite_memory")
 
 
 @pytest.fixture(scope="session")
@@ -64,7 +37,7 @@ def templates() -> dict[str, str]:
         "memory",
         "sqlite",
         "postgres",
-        *(pytest.param(name, marks=getattr(pytest.mark, name)) for name in PARTLY),
+        *(pytest.param(name, marks=getattr(pytest.mark, name)) for name in REPEATED),
     ]
 )
 async def rig(

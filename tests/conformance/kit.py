@@ -200,13 +200,13 @@ class Rig:
 
     async def die(self, worker: int, policy: DeathPolicy = POLICY) -> Rescued:
         """The worker is gone without a word, and somebody rescues its jobs."""
-        rescued = await self.store.rescue(worker, await self.beat_of(worker), policy)
+        rescued = await self.store.rescue(worker, await self.heartbeat_of(worker), policy)
         assert rescued is not None
         return rescued
 
-    async def beat_of(self, worker: int) -> int:
-        """Where the worker's beat counter stands, as an observer reads it."""
-        return next(record.beat for record in await self.store.workers() if record.id == worker)
+    async def heartbeat_of(self, worker: int) -> int:
+        """Where the worker's heartbeat counter stands, as an observer reads it."""
+        return next(record.heartbeat for record in await self.store.workers() if record.id == worker)
 
     def next_flush(self, worker: int) -> int:
         """The number of the worker's next flush."""

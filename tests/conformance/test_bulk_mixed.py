@@ -103,7 +103,7 @@ def _shape(record: JobRecord | None) -> object:
     return record.state, record.attempt, record.deaths, record.task, errors
 
 
-async def steer(rig: Rig, verb: Verb, ids: list[int]) -> dict[int, str]:
+async def manage(rig: Rig, verb: Verb, ids: list[int]) -> dict[int, str]:
     match verb:
         case "retry":
             return dict(await rig.store.retry(ids))
@@ -118,9 +118,9 @@ async def test_a_mixed_batch_answers_as_one_by_one(rig: Rig, verb: Verb) -> None
     worker = await rig.worker()
     single = await World(rig, worker, "single").made()
     batch = await World(rig, worker, "batch").made()
-    alone = {what: (await steer(rig, verb, [id]))[id] for what, id in single.jobs.items()}
+    alone = {what: (await manage(rig, verb, [id]))[id] for what, id in single.jobs.items()}
     ids = [*batch.jobs.values(), *NOWHERE, *batch.jobs.values()]
-    answers = await steer(rig, verb, ids)
+    answers = await manage(rig, verb, ids)
     assert list(answers) == list(dict.fromkeys(ids))
     assert {what: answers[id] for what, id in batch.jobs.items()} == alone
     assert {answers[id] for id in NOWHERE} == {"not_found"}
@@ -156,10 +156,10 @@ async def test_waiting_ones_between_others_are_never_given_out(rig: Rig, verb: V
     ids = await rig.add(*(["t"] * 90))
     first = await rig.claim(worker, limit=10)
     chosen = ids[10::2]
-    answers = await steer(rig, verb, chosen)
+    answers = await manage(rig, verb, chosen)
     assert set(answers.values()) == {"cancelled" if verb == "cancel" else "deleted"}
     assert (await rig.depth()).ready == 40
-    again = await steer(rig, verb, chosen)
+    again = await manage(rig, verb, chosen)
     assert set(again.values()) == {"finished" if verb == "cancel" else "not_found"}
     rest = await rig.claim(worker)
     assert sorted(job.id for job in [*first, *rest]) == sorted(set(ids) - set(chosen))

@@ -62,8 +62,8 @@ async def test_cancelling_among_many_leaves_the_others_in_order(rig: Rig) -> Non
     assert (await rig.depth()).ready == 0
 
 
-async def test_the_worker_hears_of_it_with_its_next_beat(rig: Rig) -> None:
-    """[O5] With every beat while the job runs, and only its own worker."""
+async def test_the_worker_hears_of_it_with_its_next_heartbeat(rig: Rig) -> None:
+    """[O5] With every heartbeat while the job runs, and only its own worker."""
     worker, other = await rig.worker(), await rig.worker()
     wished, spared = await rig.add("a", "b")
     jobs = await rig.claim(worker)
@@ -72,11 +72,11 @@ async def test_the_worker_hears_of_it_with_its_next_beat(rig: Rig) -> None:
     record = await rig.look(wished)
     assert (record.state, record.cancel_requested) == (State.RUNNING, True)
     assert not (await rig.look(spared)).cancel_requested
-    assert (await rig.store.beat(worker)).cancel == {wished}
-    assert (await rig.store.beat(worker)).cancel == {wished}
-    assert (await rig.store.beat(other)).cancel == frozenset()
+    assert (await rig.store.heartbeat(worker)).cancel == {wished}
+    assert (await rig.store.heartbeat(worker)).cancel == {wished}
+    assert (await rig.store.heartbeat(other)).cancel == frozenset()
     await rig.finish(worker, jobs[0], Kind.CANCELLED)
-    assert (await rig.store.beat(worker)).cancel == frozenset()
+    assert (await rig.store.heartbeat(worker)).cancel == frozenset()
     assert await rig.state(wished) is State.CANCELLED
 
 
@@ -158,7 +158,7 @@ async def test_deleting_a_running_job_asks_for_its_cancel(rig: Rig) -> None:
     id = (await rig.one()).id
     job = await rig.run(worker, id)
     assert await rig.store.delete([id]) == {id: "requested"}
-    assert (await rig.store.beat(worker)).cancel == {id}
+    assert (await rig.store.heartbeat(worker)).cancel == {id}
     await rig.finish(worker, job, Kind.RETRY)
     assert await rig.state(id) is State.CANCELLED
     assert await rig.store.delete([id]) == {id: "deleted"}

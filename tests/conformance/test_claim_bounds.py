@@ -54,7 +54,7 @@ async def test_the_bound_is_the_queues_and_not_the_lanes(rig: Rig) -> None:
 
 async def test_the_bound_counts_jobs_that_are_claimed_alone(rig: Rig) -> None:
     """[K1] [C8] One that has seen a death takes a slot like any other."""
-    await rig.add("suspect", queue="q")
+    await rig.add("crashed", queue="q")
     lost = await rig.worker()
     await rig.claim(lost, "q")
     await rig.die(lost)
@@ -77,8 +77,8 @@ async def test_k10_a_share_counts_what_can_be_claimed(rig: Rig) -> None:
     first worker would take all of these."""
     worker = await rig.worker()
 
-    async def share(crowd: int) -> int:
-        claims = await rig.store.claim(worker, {"default": 16}, 16, {}, {"default": crowd})
+    async def share(peers: int) -> int:
+        claims = await rig.store.claim(worker, {"default": 16}, 16, {}, {"default": peers})
         return sum(len(claim.jobs) for claim in claims)
 
     await rig.add(*["t"] * 9)

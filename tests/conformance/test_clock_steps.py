@@ -192,14 +192,14 @@ async def test_an_operator_makes_ready_what_is_late_by_the_step(rig: Rig) -> Non
 
 @BOTH
 async def test_what_runs_is_kept(rig: Rig, step: float) -> None:
-    """[C4] [fault 31] A lease is a matter of beats, not of clocks; outcomes and checkpoints count."""
+    """[C4] [fault 31] A lease is a matter of heartbeats, not of clocks; outcomes and checkpoints count."""
     worker = await rig.worker()
     (id,) = await rig.add("t")
     job = await rig.run(worker, id)
-    beat = await rig.beat_of(worker)
+    heartbeat = await rig.heartbeat_of(worker)
     await rig.clock.advance(step)
-    await rig.store.beat(worker)
-    assert await rig.store.rescue(worker, beat, POLICY) is None
+    await rig.store.heartbeat(worker)
+    assert await rig.store.rescue(worker, heartbeat, POLICY) is None
     await rig.store.expire()
     await rig.turn(3)
     assert (await rig.finish(worker, job)).applied == 1

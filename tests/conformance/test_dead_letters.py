@@ -168,6 +168,6 @@ async def test_a_wish_to_cancel_dies_with_the_run(rig: Rig) -> None:
     assert await rig.state(id) is State.DEAD
     await rig.store.retry([id])
     again = await rig.run(worker, id)
-    assert (await rig.store.beat(worker)).cancel == frozenset()
+    assert (await rig.store.heartbeat(worker)).cancel == frozenset()
     await rig.flush(worker, [Outcome(job=again, kind=Kind.RELEASED)])
     assert await rig.state(id) is State.READY

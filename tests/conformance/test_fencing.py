@@ -11,7 +11,7 @@ from windlass.store.records import Checkpoint, Finished, Outcome, WorkerInfo
 
 @pytest.mark.parametrize("end", ["never registered", "retired", "rescued"])
 async def test_a_worker_that_is_not_alive_cannot_write(rig: Rig, end: str) -> None:
-    """[C5] Claim, finish, checkpoint and beat are refused, and nothing changes."""
+    """[C5] Claim, finish, checkpoint and heartbeat are refused, and nothing changes."""
     worker = await rig.worker()
     (id,) = await rig.add("t")
     job = await rig.run(worker, id)
@@ -30,7 +30,7 @@ async def test_a_worker_that_is_not_alive_cannot_write(rig: Rig, end: str) -> No
     with pytest.raises(WorkerLost):
         await rig.store.checkpoint(worker, job, Checkpoint("{}"))
     with pytest.raises(WorkerLost):
-        await rig.store.beat(worker)
+        await rig.store.heartbeat(worker)
     assert await rig.listing() == before
 
 
@@ -182,15 +182,15 @@ async def test_a_worker_cannot_speak_for_others(rig: Rig, kind: Kind) -> None:
     assert await rig.finish(worker, [first, second]) == Finished(applied=2)
 
 
-async def test_beats_are_counted(rig: Rig) -> None:
+async def test_heartbeats_are_counted(rig: Rig) -> None:
     """[C5] Observers watch the counter move."""
     worker = await rig.worker()
     (record,) = await rig.store.workers()
     assert (record.id, record.alive, record.host) == (worker, True, "here")
-    before = record.beat
+    before = record.heartbeat
     await rig.clock.advance(10)
-    assert (await rig.store.beat(worker)).cancel == frozenset()
-    await rig.store.beat(worker)
+    assert (await rig.store.heartbeat(worker)).cancel == frozenset()
+    await rig.store.heartbeat(worker)
     (after,) = await rig.store.workers()
-    assert after.beat == before + 2
-    assert after.beat_at >= record.beat_at + 10
+    assert after.heartbeat == before + 2
+    assert after.heartbeat_at >= record.heartbeat_at + 10

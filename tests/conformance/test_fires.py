@@ -179,7 +179,7 @@ async def test_cancel_asks_a_running_job_to_end(rig: Rig) -> None:
     running = await rig.run(worker, first.id)
     (second,) = await fire(rig, at + MINUTE) or []
     assert (await rig.look(first.id)).cancel_requested
-    assert (await rig.store.beat(worker)).cancel == {first.id}
+    assert (await rig.store.heartbeat(worker)).cancel == {first.id}
     await rig.store.promote()
     assert (await rig.look(second.id)).state is State.SCHEDULED
     await rig.finish(worker, running, Kind.CANCELLED)

@@ -87,7 +87,7 @@ async def test_w4_e8_a_group_whose_end_is_changed_stays_open(rig: Rig, delay: fl
 
 
 @pytest.mark.parametrize("stop", ["cancel", "retry", "delete"])
-async def test_w4_so_does_one_whose_end_was_steered(rig: Rig, stop: str) -> None:
+async def test_w4_so_does_one_whose_end_was_managed(rig: Rig, stop: str) -> None:
     group = await opened(rig)
     (a,) = await add(rig, group, "a")
     await getattr(rig.store, stop)([group])

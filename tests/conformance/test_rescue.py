@@ -9,13 +9,13 @@ from windlass.errors import WorkerLost
 from windlass.store.records import Checkpoint, Outcome, Rescued
 
 
-async def test_a_worker_whose_beat_moved_is_not_rescued(rig: Rig) -> None:
-    """[C8] Somebody watched it for a lease, and it beat since: nothing happens."""
+async def test_a_worker_whose_heartbeat_moved_is_not_rescued(rig: Rig) -> None:
+    """[C8] Somebody watched it for a lease, and it has sent a heartbeat since: nothing happens."""
     worker = await rig.worker()
     await rig.add("t")
     jobs = await rig.claim(worker)
-    seen = await rig.beat_of(worker)
-    await rig.store.beat(worker)
+    seen = await rig.heartbeat_of(worker)
+    await rig.store.heartbeat(worker)
     assert await rig.store.rescue(worker, seen, POLICY) is None
     assert (await rig.finish(worker, jobs)).applied == 1
 
@@ -45,12 +45,12 @@ async def test_a_dead_worker_is_gone(rig: Rig) -> None:
     worker = await rig.worker()
     await rig.add("t")
     (job,) = await rig.claim(worker)
-    beat = await rig.beat_of(worker)
+    heartbeat = await rig.heartbeat_of(worker)
     await rig.die(worker)
     assert [record for record in await rig.store.workers() if record.alive] == []
     with pytest.raises(WorkerLost):
         await rig.finish(worker, job)
-    assert await rig.store.rescue(worker, beat, POLICY) in (None, Rescued())
+    assert await rig.store.rescue(worker, heartbeat, POLICY) in (None, Rescued())
     assert (await rig.look(job.id)).deaths == 1
     assert await rig.store.unfinished(worker) == []
 
@@ -67,7 +67,7 @@ async def test_a_worker_without_jobs_is_rescued_too(rig: Rig) -> None:
 async def test_one_death_is_claimed_alone(rig: Rig) -> None:
     """[C8] Its claim holds nothing else and is the last of the answer, so its neighbours are safe."""
     worker, other = await rig.worker(), await rig.worker()
-    await rig.add("suspect")
+    await rig.add("crashed")
     await rig.claim(worker)
     await rig.add("before", "before")
     await rig.die(worker)
@@ -81,23 +81,23 @@ async def test_one_death_is_claimed_alone(rig: Rig) -> None:
             seen.append([job.task for job in claim.jobs])
             if any(job.deaths for job in claim.jobs):
                 assert claim is claims[-1]
-    assert ["suspect"] in seen
-    assert [task for tasks in seen for task in tasks] == ["before", "before", "suspect", "after", "after"]
+    assert ["crashed"] in seen
+    assert [task for tasks in seen for task in tasks] == ["before", "before", "crashed", "after", "after"]
 
 
-async def test_a_suspect_is_the_last_of_the_answer_over_all_lanes(rig: Rig) -> None:
+async def test_a_crashed_job_is_the_last_of_the_answer_over_all_lanes(rig: Rig) -> None:
     """[C8] Nothing of a later lane comes with it."""
     worker, other = await rig.worker(), await rig.worker()
-    await rig.add("suspect", priority=Priority.URGENT)
+    await rig.add("crashed", priority=Priority.URGENT)
     await rig.claim(worker)
     await rig.die(worker)
     await rig.add("t", "t", priority=Priority.LOW)
     (claim,) = await rig.claims(other)
-    assert [job.task for job in claim.jobs] == ["suspect"]
+    assert [job.task for job in claim.jobs] == ["crashed"]
     assert [job.task for job in await rig.claim(other)] == ["t", "t"]
 
 
-async def test_two_suspects_come_one_at_a_time(rig: Rig) -> None:
+async def test_two_crashed_jobs_come_one_at_a_time(rig: Rig) -> None:
     """[C8]"""
     worker, other = await rig.worker(), await rig.worker()
     await rig.add("a", "b")

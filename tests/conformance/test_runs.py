@@ -126,15 +126,15 @@ async def test_a_run_ends_before_a_job_that_is_not_as_simple(rig: Rig, other: di
     assert await rig.state(ids[3]) is State.READY
 
 
-async def test_c8_a_suspect_is_of_no_run(rig: Rig) -> None:
+async def test_c8_a_crashed_job_is_of_no_run(rig: Rig) -> None:
     """[C8] It has seen a worker die, and is claimed alone."""
     worker, lost = await rig.worker(), await rig.worker()
     ids, run = await begin_run(rig, lost, ordering_key="k")
     assert len(run) == 4
     await rig.die(lost)
-    (suspect,) = await take(rig, worker)
-    assert (suspect.id, suspect.deaths, suspect.run) == (ids[1], 1, 0)
-    handed = await hand_over(rig, worker, [suspect])
+    (crashed,) = await take(rig, worker)
+    assert (crashed.id, crashed.deaths, crashed.run) == (ids[1], 1, 0)
+    handed = await hand_over(rig, worker, [crashed])
     assert [(job.id, job.deaths) for job in handed] == [(id, 0) for id in ids[2:]]
 
 

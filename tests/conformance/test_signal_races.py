@@ -111,7 +111,7 @@ async def test_w2_an_operator_lets_it_go_on_while_it_is_signalled(rig: Rig) -> N
     ids = await suspended(rig, worker, LONG)
     again: dict[int, ClaimedJob] = {}
 
-    async def steer() -> None:
+    async def manage() -> None:
         for id in ids:
             assert (await rig.store.retry([id]))[id] in ("retried", "unchanged")
             for job in await rig.claim(worker):
@@ -120,7 +120,7 @@ async def test_w2_an_operator_lets_it_go_on_while_it_is_signalled(rig: Rig) -> N
                     await rig.finish(worker, job, Kind.SNOOZE, delay=LONG)
                     del again[job.id]
 
-    await asyncio.gather(steer(), *(rig.store.signal(id, "go", str(id)) for id in ids))
+    await asyncio.gather(manage(), *(rig.store.signal(id, "go", str(id)) for id in ids))
     again |= await all_go_on(rig, worker, [id for id in ids if id not in again])
     for id, job in again.items():
         assert taken(await ask(rig, worker, job)) == (SIGNAL, str(id))

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from windlass.core.cron import MAX_MISSED, BadSchedule, Missed, check, fire, next_fire, upcoming
+from windlass.core.cron import MAX_MISSED, BadSchedule, Missed, check, next_fire, times_due, upcoming
 
 START = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
 END = datetime(2027, 1, 1, tzinfo=UTC).timestamp()
@@ -186,7 +186,7 @@ def test_k4_from_wherever_one_starts(tz: str, cron: str, after: float) -> None:
 def test_k4_three_hours_missed(missed: Missed, grace: float, hours: list[int]) -> None:
     """[K4] Half a minute after the third of them; what is late by no more than the grace is not missed."""
     due = {hour: moment("UTC", f"2026-05-01 {hour}:00") for hour in (12, 13, 14, 15)}
-    firing = fire("0 * * * *", "UTC", due[12], due[14] + 30, missed, grace)
+    firing = times_due("0 * * * *", "UTC", due[12], due[14] + 30, missed, grace)
     assert firing.times == tuple(due[hour] for hour in hours)
     assert (firing.skipped, firing.next_at) == (3 - len(hours), due[15])
 
@@ -194,7 +194,7 @@ def test_k4_three_hours_missed(missed: Missed, grace: float, hours: list[int]) -
 def test_k4_a_fire_is_due_at_its_very_second() -> None:
     """[K4]"""
     noon = moment("UTC", "2026-05-01 12:00")
-    firing = fire("0 * * * *", "UTC", noon - 3600, noon, "all", 0)
+    firing = times_due("0 * * * *", "UTC", noon - 3600, noon, "all", 0)
     assert (firing.times, firing.next_at) == ((noon - 3600, noon), noon + 3600)
 
 
@@ -215,11 +215,11 @@ def test_k4_missed_fires(tz: str, cron: str, place: float, late: float, grace: f
     due = [at for at in year if due_at <= at <= now][-MAX_MISSED:]
     following = year[bisect_right(year, now)] if now < year[-1] else None
 
-    every = fire(cron, tz, due_at, now, "all", grace)
+    every = times_due(cron, tz, due_at, now, "all", grace)
     assert list(every.times) == due
-    latest = fire(cron, tz, due_at, now, "latest", grace)
+    latest = times_due(cron, tz, due_at, now, "latest", grace)
     assert list(latest.times) == due[-1:]
-    skip = fire(cron, tz, due_at, now, "skip", grace)
+    skip = times_due(cron, tz, due_at, now, "skip", grace)
     assert list(skip.times) == [at for at in due if now - at <= grace]
     for firing in (every, latest, skip):
         assert len(firing.times) + firing.skipped == len(due)
@@ -234,7 +234,7 @@ def test_k4_a_year_of_looks_fires_each_time_once() -> None:
         due_at, looks = next_fire(cron, tz, START - 1), 0
         while due_at < END:
             now = due_at + (looks * 7919) % (3 * 86400)
-            firing = fire(cron, tz, due_at, now, "all", 60.0)
+            firing = times_due(cron, tz, due_at, now, "all", 60.0)
             fired += firing.times
             due_at, looks = firing.next_at, looks + 1
         assert [at for at in fired if at < END] == list(expected(tz, cron))
@@ -253,7 +253,7 @@ def test_k4_a_change_of_clocks_fires_once() -> None:
 def test_k4_after_a_long_outage_the_latest_are_made_up_for() -> None:
     """[K4] No more than so many, and quickly, however long it was."""
     now = START + 10 * 365 * 86400 + 30
-    firing = fire("* * * * *", PARIS, START, now, "all", 60.0)
+    firing = times_due("* * * * *", PARIS, START, now, "all", 60.0)
     assert len(firing.times) == MAX_MISSED
     assert firing.times[-1] == now - 30
     assert firing.times[0] == now - 30 - 60 * (MAX_MISSED - 1)
@@ -263,7 +263,7 @@ def test_k4_after_a_long_outage_the_latest_are_made_up_for() -> None:
 def test_k4_what_was_due_before_the_expression_changed_still_is() -> None:
     """[K4]"""
     due_at = moment("UTC", "2026-05-01 12:00")
-    firing = fire("0 6 * * *", "UTC", due_at, due_at + 5, "latest", 60.0)
+    firing = times_due("0 6 * * *", "UTC", due_at, due_at + 5, "latest", 60.0)
     assert firing.times == (due_at,)
     assert firing.next_at == moment("UTC", "2026-05-02 06:00")
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.core.cron import BadSchedule, check, every, fire, next_fire, upcoming
+from windlass.core.cron import BadSchedule, check, every, next_fire, times_due, upcoming
 
 PARIS = "Europe/Paris"
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC).timestamp()
@@ -70,16 +70,16 @@ def test_k4_no_span_drifts(span: int, after: float) -> None:
     time = next_fire(f"@every {span}s", "UTC", after)
     assert time % span == 0
     assert 0 < time - after <= span
-    firing = fire(f"@every {span}s", "UTC", time, time + span * 0.75, "all", 0.0)
+    firing = times_due(f"@every {span}s", "UTC", time, time + span * 0.75, "all", 0.0)
     assert (firing.times, firing.next_at) == ((time,), time + span)
 
 
 def test_k4_what_was_missed_of_a_span_is_made_up_for() -> None:
     """[K4]"""
-    firing = fire("@every 10s", "UTC", NOON, NOON + 35.5, "all", 0.0)
+    firing = times_due("@every 10s", "UTC", NOON, NOON + 35.5, "all", 0.0)
     assert firing.times == (NOON, NOON + 10, NOON + 20, NOON + 30)
     assert firing.next_at == NOON + 40
-    assert fire("@every 10s", "UTC", NOON, NOON + 35.5, "skip", 6.0).times == (NOON + 30,)
+    assert times_due("@every 10s", "UTC", NOON, NOON + 35.5, "skip", 6.0).times == (NOON + 30,)
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,11 @@ from windlass.core.slots import (
     AHEAD,
     LONG,
     MAX_AHEAD,
-    MAX_HANDED,
+    MAX_FLUSH_CLAIMED,
     MAX_RUN,
     MAX_SLOTS,
     RUN,
-    Appetite,
+    Prefetch,
     fair_share,
     share,
     split,
@@ -80,15 +80,15 @@ def test_k1_nonsense_gives_nothing() -> None:
 times = st.floats(0, 3600, allow_nan=False)
 
 
-def after(*seconds: float) -> Appetite:
-    appetite = Appetite()
+def after(*seconds: float) -> Prefetch:
+    prefetch = Prefetch()
     for run in seconds:
-        appetite.note(run)
-    return appetite
+        prefetch.note(run)
+    return prefetch
 
 
 def test_nothing_is_claimed_ahead_of_what_is_not_known() -> None:
-    assert Appetite().ahead(16) == 0
+    assert Prefetch().ahead(16) == 0
 
 
 def test_short_jobs_are_claimed_ahead() -> None:
@@ -100,31 +100,31 @@ def test_short_jobs_are_claimed_ahead() -> None:
 
 def test_one_long_job_is_enough_to_be_careful() -> None:
     """Better too careful than stuck: what waits behind a long job is kept from other workers."""
-    appetite = after(*[0.0001] * 200)
-    assert appetite.ahead(8) > 0
-    appetite.note(LONG)
-    assert appetite.ahead(8) == 0
+    prefetch = after(*[0.0001] * 200)
+    assert prefetch.ahead(8) > 0
+    prefetch.note(LONG)
+    assert prefetch.ahead(8) == 0
     for _ in range(100):
-        appetite.note(0.0001)
-    assert appetite.ahead(8) > 0
+        prefetch.note(0.0001)
+    assert prefetch.ahead(8) > 0
 
 
 @given(st.lists(times, max_size=50), st.integers(0, 64))
 def test_the_answer_is_always_bounded(seconds: list[float], slots: int) -> None:
-    appetite = after(*seconds)
-    assert 0 <= appetite.ahead(slots) <= MAX_AHEAD
+    prefetch = after(*seconds)
+    assert 0 <= prefetch.ahead(slots) <= MAX_AHEAD
     if seconds and seconds[-1] >= LONG:
-        assert appetite.ahead(slots) == 0
+        assert prefetch.ahead(slots) == 0
 
 
 @given(st.lists(times, max_size=50), st.integers(0, 10_000))
 def test_runs_of_keys_are_bounded(seconds: list[float], firsts: int) -> None:
     """By their number, by the time that the last of a run waits, and all that come together."""
-    appetite = after(*seconds)
-    behind = appetite.behind(firsts)
+    prefetch = after(*seconds)
+    behind = prefetch.behind(firsts)
     assert 0 <= behind < MAX_RUN
-    assert behind * appetite.seconds <= RUN * 1.001
-    assert behind == 0 or firsts * (behind + 1) <= MAX_HANDED
+    assert behind * prefetch.seconds <= RUN * 1.001
+    assert behind == 0 or firsts * (behind + 1) <= MAX_FLUSH_CLAIMED
     if seconds and seconds[-1] >= LONG:
         assert behind == 0
 

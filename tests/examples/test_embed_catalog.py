@@ -125,6 +125,7 @@ def test_o1_a_document_that_vanished_ends_the_job_well(model: Counting, document
     assert catalog.refresh.reconcile() == Reconciled()
 
 
+@pytest.mark.slow
 def test_c4_a_pass_that_outlasts_many_leases_finishes_on_its_first_attempt(
     model: Counting, document: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

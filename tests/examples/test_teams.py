@@ -33,6 +33,7 @@ def printed(name: str, database: dict[str, str]) -> list[str]:
     return lines
 
 
+@pytest.mark.slow
 def test_p5_m7_a_dump_is_imported_by_pods_that_come_and_go(database: dict[str, str]) -> None:
     lines = said("import_dump", database)
     assert lines["demand"] == "2 parts run and 12 could: 7 pods wanted"
@@ -40,6 +41,7 @@ def test_p5_m7_a_dump_is_imported_by_pods_that_come_and_go(database: dict[str, s
     assert lines["imported"] == "9,900 of 9,900 lines"
 
 
+@pytest.mark.slow
 def test_p5_p11_batches_outlast_the_lease_and_none_that_was_done_is_repeated(
     database: dict[str, str],
 ) -> None:
@@ -53,6 +55,7 @@ def test_p5_p11_batches_outlast_the_lease_and_none_that_was_done_is_repeated(
     assert again <= 2  # the batches that the killed process had begun
 
 
+@pytest.mark.slow
 def test_f1_f4_f6_calls_are_paced_and_ordered_and_producers_are_slowed(database: dict[str, str]) -> None:
     lines = said("paced_calls", database)
     calls, rate = (int(number) for number in re.findall(r"\d+", lines["calls"]))
@@ -63,7 +66,7 @@ def test_f1_f4_f6_calls_are_paced_and_ordered_and_producers_are_slowed(database:
     assert lines["producer"] != "waited 0 times"
 
 
-def test_k11_a_program_runs_its_jobs_and_steers_its_queues(database: dict[str, str]) -> None:
+def test_k11_a_program_runs_its_jobs_and_manages_its_queues(database: dict[str, str]) -> None:
     lines = printed("host_program", database)
     assert lines[:2] == [
         "declared  mail: 2 at a time, depth 1000",
@@ -77,6 +80,7 @@ def test_k11_a_program_runs_its_jobs_and_steers_its_queues(database: dict[str, s
     assert lines[5].startswith("duties    {'due': 0")
 
 
+@pytest.mark.slow
 def test_e7_m7_logs_and_metrics_hold_every_receipt_once_after_two_kills(database: dict[str, str]) -> None:
     lines = said("exact_counts", database)
     assert lines["receipts"] == "2,000; the second one of payment 7 is 'repeated'"

@@ -18,11 +18,12 @@ SHORT: Final = 1000
 """A page whose content has fewer characters is always shown whole."""
 HEADERS: Final = ("location", "allow", "retry-after", "www-authenticate")
 _VARIES: Final = re.compile(
-    rf"\b((?:SQLite|Python|apsw|asyncpg|uvloop) )[\d.]+|()\b{re.escape(__version__)}\b"
+    rf"\b((?:SQLite|Python|apsw|asyncpg|uvloop) )(?:[\d.]+|missing)|()\b{re.escape(__version__)}\b"
     r"|(statements/s of |store_latency_seconds )[\de.-]+|()(?<=\?v=)[0-9a-f]{10}"
     r'|("bytes": |store_bytes )[\d.]+|()[\d.]+(?= KiB)'
 )
-"""Versions, times that were measured, marks of the content of static files, and sizes of the store."""
+"""Versions of what is installed, times that were measured, marks of the content of static files, and sizes of
+the store."""
 _ICON: Final = re.compile(r'<svg width="\d+".*?aria-hidden="true">(.*?)</svg>', re.DOTALL)
 _TIME: Final = re.compile(r'<time datetime="([\d-]+)T([\d:]+)\.000Z">\1 \2 UTC</time>')
 _MINUTES: Final = re.compile(r"(?<=&#34;at&#34;:\[)(\d+,).*?(?=\d+\])")

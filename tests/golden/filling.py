@@ -307,7 +307,7 @@ class Filling(Rig):
         await store.rollup()
         await store.assign(await self.lead(ANVIL), {ANVIL: {"mail": 4, "imports": 8}, BELLOWS: {"mail": 2}})
         for worker in (ANVIL, BELLOWS):
-            await store.beat(worker)
+            await store.heartbeat(worker)
         await store.observe(0.004)
         await store.rotate()
 

@@ -1,4 +1,4 @@
-"""`app.queue(...)`, `app.queues()` and `app.task_settings(...)`: steering from code, on every store [K11]."""
+"""`app.queue(...)`, `app.queues()` and `app.task_settings(...)`: managing from code, on every store [K11]."""
 
 import asyncio
 import logging
@@ -158,7 +158,9 @@ async def test_k11_settings_of_a_task_can_be_awaited(any_app: Windlass) -> None:
     assert (await load.arecord()).parallel == 3
 
 
-def test_k11_in_a_test_it_steers_the_test_s_own_store(app: Windlass, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_k11_in_a_test_it_manages_the_test_s_own_store(
+    app: Windlass, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """And a drain that nobody's worker can end fails, since the clock of the test stands still."""
     monkeypatch.setattr("windlass.handles.queue.UNTIL_RUN", 0.1)
     with app.testing():

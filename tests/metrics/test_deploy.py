@@ -28,7 +28,7 @@ from windlass.settings import Settings, load
 from windlass.store.records import ClaimedJob, NewJob, Options, PartPlan, Plan, WorkerInfo
 from windlass.web.http.credentials import Credentials
 from windlass.web.http.origin import Hosts
-from windlass.worker.engine.deaf import WATCH_EVERY
+from windlass.worker.engine.unresponsive import WATCH_EVERY
 from windlass.worker.processes.watchdog import LEAVE_TIME
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -126,7 +126,7 @@ async def test_m1_how_the_store_does(empty: Reading) -> None:
 
 
 async def test_m1_what_was_counted(empty: Reading) -> None:
-    kinds = ("claims", "claimed", "empty", "refused", "rescued", "lost", "deaf", "dropped")
+    kinds = ("claims", "claimed", "empty", "refused", "rescued", "lost", "unresponsive", "dropped")
     counts = {kind: n for n, kind in enumerate(kinds, 1)}
     series = told(
         empty,
@@ -134,7 +134,7 @@ async def test_m1_what_was_counted(empty: Reading) -> None:
         slow=Slow([TaskDepth(queue="q", task="t", ready=9, estimate=True)], {"q": 2.5}),
         logins={"wrong": 3},
     )
-    told_as = "claims claimed_jobs empty_claims refused_writes rescued_jobs lost_workers deaf_workers"
+    told_as = "claims claimed_jobs empty_claims refused_writes rescued_jobs lost_workers unresponsive_workers"
     for n, name in enumerate([*told_as.split(), "events_dropped"], 1):
         assert one(series, f"windlass_{name}_total") == n
     assert one(series, "windlass_task_ready", queue="q", task="t", estimate="yes") == 9
@@ -149,10 +149,10 @@ async def test_m1_the_most_silent_worker_and_those_that_died(any_app: Windlass) 
         reading = await read(rig.store, Slow())
     first, second = reading.state.workers
     workers = [
-        replace(first, beat_at=reading.now - 20, alive=False),
-        replace(second, beat_at=reading.now - 4),
-        replace(second, id=3, beat_at=reading.now - 1),
+        replace(first, heartbeat_at=reading.now - 20, alive=False),
+        replace(second, heartbeat_at=reading.now - 4),
+        replace(second, id=3, heartbeat_at=reading.now - 1),
     ]
     series = told(reading, state=replace(reading.state, workers=workers))
-    assert one(series, "windlass_worker_beat_age_seconds") == pytest.approx(4)
+    assert one(series, "windlass_worker_heartbeat_age_seconds") == pytest.approx(4)
     assert [one(series, "windlass_workers", alive=alive) for alive in ("yes", "no")] == [2, 1]

@@ -38,8 +38,8 @@ class Keyed(Families):
         self.same_receipts(*answers)
 
     @action(2, keyed, theme="keys")
-    def steer_keyed(self, data: Draw) -> None:
+    def manage_keyed(self, data: Draw) -> None:
         """Cancelled, deleted or retried: one that holds a key, or held it once."""
         verb = data.draw(st.sampled_from(["cancel", "delete", "retry"]), label="verb")
         label = data.draw(st.sampled_from(keyed(self)), label="job")
-        self.both("steer", verb, [label])
+        self.both("manage", verb, [label])

@@ -15,7 +15,7 @@ from hypothesis.stateful import initialize, rule
 from tests.model.gated import LIMITS
 from tests.model.keyed import Keyed
 from tests.model.side import GOES, End
-from tests.model.steps import ACTIONS, THEMES, WINDOW, Draw, action, no_suspect_is_ready, somebody_runs
+from tests.model.steps import ACTIONS, THEMES, WINDOW, Draw, action, no_crashed_job_is_ready, somebody_runs
 from tests.model.wishes import (
     GATED,
     QUEUES,
@@ -94,15 +94,16 @@ class StoreMachine(Keyed):
         ready = {record.queue for record in self.model.seen.values() if record.state is State.READY}
         ready -= set(SET_ASIDE) if self.late else set()
         queue = data.draw(st.sampled_from(sorted(ready) or QUEUES), label="queue")
-        # How a claim ends before a suspect is the store's own affair; one job at a time there is no choice.
+        # How a claim ends before a crashed job is the store's own affair; one job at a time there is no
+        # choice.
         limits = [1, 2, WINDOW] if self.late else [1, 2, WINDOW, 10]
-        limit = data.draw(st.sampled_from(limits), label="limit") if no_suspect_is_ready(self) else 1
+        limit = data.draw(st.sampled_from(limits), label="limit") if no_crashed_job_is_ready(self) else 1
         answer = self.both("claim", worker, [queue], limit)
         # Now and then the answer never arrives; `recover` finds those jobs.
         if data.draw(st.sampled_from([True, True, True, False]), label="arrives"):
             self.known[worker] += [job[0] for job in answer]
 
-    @action(1, lambda machine: machine.plain and no_suspect_is_ready(machine), theme="lanes")
+    @action(1, lambda machine: machine.plain and no_crashed_job_is_ready(machine), theme="lanes")
     def claim_bounded(self, data: Draw) -> None:
         """At most so many of a queue, however many are asked for in all."""
         worker = self.worker(data, self.plain)
@@ -111,7 +112,7 @@ class StoreMachine(Keyed):
         answer = self.both("claim", worker, {queue: bound}, 10)
         self.known[worker] += [job[0] for job in answer]
 
-    @action(2, no_suspect_is_ready, theme="lanes")
+    @action(2, no_crashed_job_is_ready, theme="lanes")
     def claim_everything(self, data: Draw) -> None:
         """All queues at once, without a limit that could cut at a tie: the order holds within each lane."""
         worker = self.worker(data)
@@ -166,8 +167,8 @@ class StoreMachine(Keyed):
         self.both("emit", worker, label, 1 + number % 2, number % 3 == 0)
 
     @action(1)
-    def beat(self, data: Draw) -> None:
-        self.both("beat", self.worker(data, [*self.alive, *self.gone]))
+    def heartbeat(self, data: Draw) -> None:
+        self.both("heartbeat", self.worker(data, [*self.alive, *self.gone]))
         self.both("workers")
 
     @action(1, lambda machine: len(machine.alive) > 1)
@@ -190,7 +191,7 @@ class StoreMachine(Keyed):
     # -- operators and time -----------------------------------------------------------------------------
 
     @action(3, lambda machine: machine.model.ids)
-    def steer(self, data: Draw) -> None:
+    def manage(self, data: Draw) -> None:
         verb, worthwhile = data.draw(st.sampled_from(STEERING), label="verb")
         pool = sorted(self.model.ids)
         likely = sorted(label for label, record in self.model.seen.items() if record.state in worthwhile)
@@ -199,7 +200,7 @@ class StoreMachine(Keyed):
         labels = data.draw(st.lists(st.sampled_from(pool), min_size=1, max_size=3, unique=True), label="jobs")
         labels.sort(key=self.other.ids.__getitem__)  # a store may take them one by one, in its own order
         labels = self._one_of_each_order(labels)
-        expected, answer = (side.do("steer", verb, labels) for side in (self.model, self.other))
+        expected, answer = (side.do("manage", verb, labels) for side in (self.model, self.other))
         for label in labels:
             # The model forgets at once; a log may remember a finished job until its segment turns.
             late = {"cancel": "finished", "delete": "deleted", "retry": "unchanged"}[verb]

@@ -174,28 +174,30 @@ class Side:
         about = WorkerInfo(id=worker, queues=SERVED[worker % 3], abilities=abilities_of(worker))
         await self.store.register(about)
 
-    async def beat(self, worker: int) -> Answer:
-        return sorted(self.labels[job] for job in (await self.store.beat(worker)).cancel)
+    async def heartbeat(self, worker: int) -> Answer:
+        return sorted(self.labels[job] for job in (await self.store.heartbeat(worker)).cancel)
 
     async def retire(self, worker: int) -> int:
         return await self.store.retire(worker)
 
     async def rescue(self, worker: int, policy: DeathPolicy) -> Answer:
-        beats = {record.id: record.beat for record in await self.store.workers()}
-        rescued = await self.store.rescue(worker, beats.get(worker, 0), policy)
+        heartbeats = {record.id: record.heartbeat for record in await self.store.workers()}
+        rescued = await self.store.rescue(worker, heartbeats.get(worker, 0), policy)
         assert await self.store.unfinished(worker) == [] or rescued is None
         return rescued
 
     async def workers(self) -> Answer:
-        return sorted((record.id, record.alive, record.beat) for record in await self.store.workers())
+        return sorted((record.id, record.alive, record.heartbeat) for record in await self.store.workers())
 
     async def claim(
         self, worker: int, queues: Sequence[str] | Mapping[str, int], limit: int, needs: Needs = NOTHING
     ) -> Answer:
         claims = await self.store.claim(worker, queues, limit, needs, abilities=abilities_of(worker))
         for number, claim in enumerate(claims):
-            suspects = [job for job in claim.jobs if job.deaths]
-            assert not suspects or (len(claim.jobs) == 1 and number == len(claims) - 1), "not claimed alone"
+            crashed_jobs = [job for job in claim.jobs if job.deaths]
+            assert not crashed_jobs or (len(claim.jobs) == 1 and number == len(claims) - 1), (
+                "not claimed alone"
+            )
             assert {job.lane for job in claim.jobs} == {claim.lane}
         jobs = [job for claim in claims for job in claim.jobs]
         for job in jobs:
@@ -289,9 +291,9 @@ class Side:
             forget=end.forget,
         )
 
-    # -- steering ---------------------------------------------------------------------------------------
+    # -- managing ---------------------------------------------------------------------------------------
 
-    async def steer(self, verb: str, labels: Sequence[str]) -> Answer:
+    async def manage(self, verb: str, labels: Sequence[str]) -> Answer:
         """Cancel, delete or retry."""
         answers = await getattr(self.store, verb)([self.ids[label] for label in labels])
         return {label: answers[self.ids[label]] for label in labels}

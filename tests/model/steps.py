@@ -51,7 +51,7 @@ def somebody_runs(machine: "Steps") -> object:
     return any(machine.known[worker] for worker in machine.alive)
 
 
-def no_suspect_is_ready(machine: "Steps") -> object:
+def no_crashed_job_is_ready(machine: "Steps") -> object:
     """A job that has seen a death ends the answer of a claim, wherever it stands. So may one that expires
     [E8]: how many are left of what a claim looked at is the store's own affair."""
     ready = (record for record in machine.model.seen.values() if record.state is State.READY)

@@ -472,6 +472,7 @@ async def test_c1_an_app_goes_on_where_it_stopped_and_runs_each_job_once(tmp_pat
     assert {n: ran.count(n) for n in range(30) if ran.count(n) > 1} == {3: 2}  # its own snooze
 
 
+@pytest.mark.slow
 def test_a_copy_that_was_killed_is_repeated(pair: Pair) -> None:
     """A real process, killed as soon as the target has its first jobs."""
     pair.here.visit(lambda rig: rig.add(*["t"] * 20_000))

@@ -163,7 +163,7 @@ def test_the_same_store_serves_sync_and_async_calls_of_an_app_in_memory(app: Win
 
 
 async def test_leaving_a_block_does_not_close_the_store_under_a_worker(any_app: Windlass) -> None:
-    """Beats and chores of the worker go on over the store that the process shares."""
+    """Heartbeats and chores of the worker go on over the store that the process shares."""
     async with any_app.worker(["default"]):
         async with any_app:
             assert await (await any_app.aenqueue("windlass.echo", 1)).aresult("10s") == 1

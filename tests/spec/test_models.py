@@ -93,6 +93,7 @@ VARIANTS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CONFIGS)
 def test_the_model_holds(name: str) -> None:
     verdict = tlc.check(tlc.model_of(name), tlc.configuration(name, {}))
@@ -100,6 +101,7 @@ def test_the_model_holds(name: str) -> None:
     assert verdict.states > 1000, "so few states say nothing: the configuration switches too much off"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("broken", VARIANTS, ids=lambda broken: broken.rule)
 def test_a_broken_rule_is_found(broken: Broken) -> None:
     constants = broken.bounds | {"Broken": f'"{broken.rule}"'}

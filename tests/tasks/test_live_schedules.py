@@ -161,6 +161,7 @@ def test_k4_by_the_second_in_code(app: Windlass) -> None:
         app.schedule("@daily", every="10s")
 
 
+@pytest.mark.slow
 def test_k4_each_second_fires_on_time(any_app: Windlass) -> None:
     """[K4] The whole way on every store, made while the worker runs: no second is left out or comes twice,
     and each job is made less than a second after its time."""

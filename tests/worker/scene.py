@@ -13,7 +13,7 @@ from windlass.worker.engine import engine
 
 @pytest.fixture
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Steer ten times as often as in earnest, and come back sooner."""
+    """Assign ten times as often as in earnest, and come back sooner."""
     monkeypatch.setattr("windlass.cluster.member.STEER_EVERY", 0.1)
     monkeypatch.setattr(engine, "RECONNECT", Backoff(0.06, 10.0, jitter=0.5))
 
@@ -54,14 +54,14 @@ async def living(line: Line) -> list[WorkerRecord]:
 
 
 async def declare_dead(line: Line) -> int:
-    """Rescue the one living worker, however often its beat moves on while we try."""
+    """Rescue the one living worker, however often its heartbeat moves on while we try."""
     while True:
         (worker,) = await living(line)
-        if await line.real.rescue(worker.id, worker.beat, DeathPolicy()) is not None:
+        if await line.real.rescue(worker.id, worker.heartbeat, DeathPolicy()) is not None:
             return worker.id
 
 
-async def beats_since(line: Line, beat: int) -> bool:
-    """Whether the one living worker has beaten four times since."""
+async def heartbeats_since(line: Line, heartbeat: int) -> bool:
+    """Whether the one living worker has sent four heartbeats since."""
     (worker,) = await living(line)
-    return worker.beat >= beat + 4
+    return worker.heartbeat >= heartbeat + 4

@@ -203,7 +203,7 @@ class Sleeping(Jobs):
                 await asyncio.gather(*(self.store.save_step(self.worker, job, step) for job in jobs))
             outcomes = [Outcome(job=job, kind=Kind.SNOOZE, delay=seconds, run_ms=1.0) for job in jobs]
             await self.store.finish(self.worker, next(self._flushes), outcomes)
-            await self.store.beat(self.worker)
+            await self.store.heartbeat(self.worker)
 
     async def _enqueue(self) -> None:
         await self.store.enqueue([NewJob(task=TASK, payload="{}", queue="other")])
@@ -343,7 +343,7 @@ class PartsOfOne(Thing):
             jobs = await self.claim(self._queue, min(64, end // 2 - done))
             await self.finish(jobs)
             done += len(jobs)
-        await self.store.beat(self.worker)
+        await self.store.heartbeat(self.worker)
 
     def calls(self) -> Mapping[str, Call]:
         store = self.store

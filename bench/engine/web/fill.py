@@ -34,7 +34,7 @@ QUEUES: Final = ("mail", "images", "reports", "sync")
 BACKLOG: Final = "backlog"
 TASKS: Final = tuple(f"shop.task_{number}" for number in range(10))
 DAY: Final = 86_400.0
-"""The lease of a worker that does not beat, and how long what is put off is put off."""
+"""The lease of a worker that sends no heartbeat, and how long what is put off is put off."""
 ERROR: Final = Failure(
     type="ConnectionError", message="the other side hung up", traceback="Traceback\n" * 20, attempt=1
 )

@@ -264,7 +264,7 @@ def warn_of_long_batch(task: str, timeout: float, lease: float) -> None:
     """Warn of a batch timeout of one task, whether its code says so or the store."""
     logger.warning(
         "task %s has batch_timeout=%g s, which is not below the lease of %g s (WINDLASS_LEASE): that "
-        "is fine while beats arrive, and a batch may outlast the lease many times over",
+        "is fine while heartbeats arrive, and a batch may outlast the lease many times over",
         task,
         timeout,
         lease,

@@ -35,7 +35,7 @@ VERBS: Final = {
     "jobs": ("jobs", "List jobs."),
     "maintain": ("maintain", "Run one of the coordinator's duties by hand."),
     "migrate": ("database", "Bring the database's schema up to date."),
-    "parent": ("parents.commands", "Show, steer and redrive jobs that have parts."),
+    "parent": ("parents.commands", "Show, manage and redrive jobs that have parts."),
     "parents": ("parents.commands", "List jobs that were split into parts."),
     "queue": ("queues", "Pause, resume and configure queues."),
     "queues": ("queues", "List queues: depth, oldest job, slots, state."),

@@ -1,4 +1,4 @@
-"""The verbs about jobs: jobs lists them, job shows and steers single ones by id."""
+"""The verbs about jobs: jobs lists them, job shows and manages single ones by id."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ from windlass.presentation.text import Shape, iso, moment, plain, span
 from windlass.store.records import Depth
 
 _QUEUES = (*COLUMNS, ">±/s", "?>dead/s", "state")
-_WORKERS = ("worker", ">beat", "state", "queues")
+_WORKERS = ("worker", ">heartbeat", "state", "queues")
 
 
 @click.command()
@@ -100,7 +100,7 @@ def _queue_row(sample: ClusterState, before: ClusterState | None, name: str) -> 
 
 
 def _short_row(worker: WorkerView) -> Sequence[object]:
-    return worker.label or worker.id, span(worker.beat_age), worker.state_text, ", ".join(worker.queues)
+    return worker.label or worker.id, span(worker.heartbeat_age), worker.state_text, ", ".join(worker.queues)
 
 
 def _workers(sample: ClusterState) -> list[WorkerView]:
@@ -142,7 +142,7 @@ def _unfinished(depth: Depth) -> int:
 
 # -- workers --------------------------------------------------------------------------------------------
 
-_LISTED = ("worker", "?host", "??>pid", "queues", "?abilities", ">slots", ">beat", "?>up", "state")
+_LISTED = ("worker", "?host", "??>pid", "queues", "?abilities", ">slots", ">heartbeat", "?>up", "state")
 
 
 def _worker_row(worker: WorkerView) -> Sequence[object]:
@@ -153,7 +153,7 @@ def _worker_row(worker: WorkerView) -> Sequence[object]:
         ", ".join(worker.queues),
         ", ".join(worker.abilities),
         sum(worker.slots.values()) if worker.slots else "–",
-        f"{span(worker.beat_age)} ago",
+        f"{span(worker.heartbeat_age)} ago",
         span(time.time() - moment(worker.started_at)),
         worker.state_text,
     )

@@ -112,7 +112,7 @@ class Coordinator:
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._lead())
-                group.create_task(self._sweep_for_ever())
+                group.create_task(self._rescue_for_ever())
                 group.create_task(self._promote_for_ever())
                 group.create_task(self._fire_for_ever())
                 group.create_task(self._repeat("assign", SLOTS_EVERY, self._assign, self.assign_now))
@@ -165,7 +165,7 @@ class Coordinator:
         self._unserved.clear()
         self._notices.forget()
 
-    async def _sweep_for_ever(self) -> None:
+    async def _rescue_for_ever(self) -> None:
         """Everybody watches, so that the next coordinator knows already who is dead. A lease is counted from
         when its last heartbeat was seen, so looks come more often than heartbeats."""
         while True:

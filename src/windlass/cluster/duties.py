@@ -106,7 +106,7 @@ async def rescue_dead(
     """Take back the jobs of these workers, unless they sent a heartbeat since or are writing right now."""
     done: list[tuple[WorkerRecord, Rescued]] = []
     for worker in dead:
-        rescued = await store.rescue(worker.id, worker.beat, policy)
+        rescued = await store.rescue(worker.id, worker.heartbeat, policy)
         if rescued is None:
             continue
         done.append((worker, rescued))

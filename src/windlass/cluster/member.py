@@ -1,5 +1,5 @@
-"""One host in the cluster: it sends heartbeats for its workers, steers them, listens for them, and runs for
-coordinator.
+"""One host in the cluster: it sends heartbeats for its workers, assigns their slots, listens for them, and
+runs for coordinator.
 
 Heartbeats come from here and not from the workers, so that a handler that holds the interpreter for minutes
 does not lose its lease [C4]. When none could be delivered for most of a lease, the workers are told to stop:
@@ -24,7 +24,7 @@ from windlass.running.loopthread import cancelled_from_outside
 from windlass.running.outages import OutageLog
 from windlass.settings import Settings
 from windlass.store.protocol import Store
-from windlass.store.records import STEERED, ClusterView, WakeUp
+from windlass.store.records import FOR_HOSTS, ClusterView, WakeUp
 from windlass.worker.engine.assignment import Assignment, assignment_for
 from windlass.worker.engine.waiting import answered
 from windlass.worker.reports.recorder import recorder_for
@@ -45,18 +45,18 @@ START_TIME: Final = 10.0
 FENCE: Final = 0.9
 """The part of a lease after which a worker without a heartbeat is given up. Others wait for all of it."""
 
-UNHEARD: Final = 3.0
+UNANSWERED: Final = 3.0
 """Seconds without an answer after which the store is out of reach."""
 
 
 class LocalWorker(Protocol):
     """A worker of this host, as its member sees it. Called on the member's loop; must not block."""
 
-    def steer(self, assignment: Assignment) -> None:
+    def assign(self, assignment: Assignment) -> None:
         """New slots and settings of queues."""
 
     def wake(self, wake_up: WakeUp) -> None:
-        """This was heard for it."""
+        """Take a wake-up that the host received."""
 
     def cancel(self, jobs: frozenset[int]) -> None:
         """These of its jobs should be cancelled."""
@@ -73,7 +73,7 @@ class LocalIdentity:
 
     def __init__(self, local: LocalWorker) -> None:
         self.local = local
-        self.beaten_at: float = time.monotonic()
+        self.heartbeat_at: float = time.monotonic()
         self.assignment: Assignment = Assignment()
         self.lost = False
 
@@ -93,13 +93,13 @@ class Member:
         self._identities: dict[int, LocalIdentity] = {}
         self._view: ClusterView | None = None
         self._gone: set[str] = set()
-        self._steer_now = asyncio.Event()
+        self._look_now = asyncio.Event()
         """A worker has joined, or queues or slots were changed."""
         self._to_ask: set[int] = set()
         """Workers that may hold jobs to be cancelled."""
         self._ask_now = asyncio.Event()
-        self._hears = False
-        self._heard_at = float("-inf")
+        self._receives = False
+        self._answered_at = float("-inf")
         self._unanswered = 0
         """How many questions in a row the store did not answer."""
         self.writes: str = "done"
@@ -123,12 +123,12 @@ class Member:
         self._starting_until = time.monotonic() + START_TIME
 
     def join(self, worker: int, local: LocalWorker) -> None:
-        """Send heartbeats for this worker from now on, and steer it."""
+        """Send heartbeats for this worker from now on, and assign its slots."""
         self._identities[worker] = LocalIdentity(local)
         if len(self._identities) >= self._starting:
             self._starting = 0
-        self._steer_now.set()
-        local.wake(WakeUp(hears=self._hears, missed=True))
+        self._look_now.set()
+        local.wake(WakeUp(receives=self._receives, missed=True))
 
     def leave(self, worker: int) -> None:
         """This worker is gone, or lost."""
@@ -138,7 +138,7 @@ class Member:
     def reachable(self) -> bool:
         """Return whether the store answers: it did a moment ago, and not both of the last two questions
         failed."""
-        return self._unanswered < 2 and time.monotonic() - self._heard_at < min(UNHEARD, self._lease)
+        return self._unanswered < 2 and time.monotonic() - self._answered_at < min(UNANSWERED, self._lease)
 
     @property
     def writable(self) -> bool:
@@ -150,15 +150,15 @@ class Member:
         return Assignment(queues=self._view.queues if self._view is not None else {}).backoff(queue)
 
     async def run(self) -> None:
-        """Send heartbeats, steer and coordinate until cancelled."""
+        """Send heartbeats, assign slots and coordinate until cancelled."""
         self._reporter.start()
         try:
             async with asyncio.TaskGroup() as group:
                 for chore in (
-                    self._beat_for_ever,
+                    self._send_heartbeats,
                     self._ask_for_ever,
                     self._fence_for_ever,
-                    self._steer_for_ever,
+                    self._look_for_ever,
                     self._listen_for_ever,
                     self.coordinator.run,
                 ):
@@ -183,11 +183,11 @@ class Member:
 
     # -- heartbeats ------------------------------------------------------------------------------------------
 
-    async def _beat_for_ever(self) -> None:
+    async def _send_heartbeats(self) -> None:
         while True:
             began = time.monotonic()
             await asyncio.gather(
-                *(self._beat(worker, identity) for worker, identity in list(self._identities.items()))
+                *(self._heartbeat(worker, identity) for worker, identity in list(self._identities.items()))
             )
             pause = self._lease / 3 * random.uniform(0.9, 1.0)
             await asyncio.sleep(max(0.05, pause - (time.monotonic() - began)))
@@ -200,7 +200,7 @@ class Member:
             self._ask_now.clear()
             asked, self._to_ask = self._to_ask, set()
             await asyncio.gather(
-                *(self._beat(each, self._identities[each]) for each in asked & self._identities.keys())
+                *(self._heartbeat(each, self._identities[each]) for each in asked & self._identities.keys())
             )
             await asyncio.sleep(AT_ONCE)
 
@@ -208,7 +208,7 @@ class Member:
         self._to_ask.update(workers)
         self._ask_now.set()
 
-    async def _beat(self, worker: int, identity: LocalIdentity) -> None:
+    async def _heartbeat(self, worker: int, identity: LocalIdentity) -> None:
         """One heartbeat, tried again until the next one is due: a failed one is no reason to stop [C4]."""
         if not identity.local.can_run():
             return
@@ -218,7 +218,7 @@ class Member:
             began = time.monotonic()
             try:
                 async with asyncio.timeout(self._lease / 3):
-                    beat = await answered(self._store.beat(worker))
+                    heartbeat = await answered(self._store.heartbeat(worker))
             except WorkerLost:
                 self._lose(worker, identity)
             except (StoreError, TimeoutError) as error:
@@ -229,11 +229,11 @@ class Member:
                     pause *= 2
                     continue
             else:
-                identity.beaten_at, self.writes = began, "done"
-                self._heard_at = max(self._heard_at, began)
+                identity.heartbeat_at, self.writes = began, "done"
+                self._answered_at = max(self._answered_at, began)
                 self._outages.recovered("heartbeats")
-                if beat.cancel:
-                    identity.local.cancel(beat.cancel)
+                if heartbeat.cancel:
+                    identity.local.cancel(heartbeat.cancel)
             return
 
     async def _fence_for_ever(self) -> None:
@@ -241,7 +241,7 @@ class Member:
         while True:
             await asyncio.sleep(min(1.0, self._lease / 20))
             for worker, identity in list(self._identities.items()):
-                if time.monotonic() - identity.beaten_at >= self._lease * FENCE:
+                if time.monotonic() - identity.heartbeat_at >= self._lease * FENCE:
                     self._lose(worker, identity)
 
     def _lose(self, worker: int, identity: LocalIdentity) -> None:
@@ -255,32 +255,32 @@ class Member:
 
     async def _listen_for_ever(self) -> None:
         """One connection listens for the whole host: each more would have the server wake one more session
-        with every notification. A worker that is told nothing polls."""
+        with every notification. A worker that gets no wake-ups polls."""
         try:
-            await self._store.relay(list(self._queues), self._wake)
+            await self._store.forward_wakeups(list(self._queues), self._wake)
         finally:
-            self._wake(WakeUp(hears=False))
+            self._wake(WakeUp(receives=False))
 
     def _wake(self, wake_up: WakeUp) -> None:
-        self._hears = wake_up.hears
-        if STEERED in wake_up.topics or wake_up.missed:
-            self._steer_now.set()
+        self._receives = wake_up.receives
+        if FOR_HOSTS in wake_up.topics or wake_up.missed:
+            self._look_now.set()
             self.coordinator.assign_now.set()
-        named = {worker for worker in self._identities if f"{STEERED}{worker}" in wake_up.topics}
+        named = {worker for worker in self._identities if f"{FOR_HOSTS}{worker}" in wake_up.topics}
         if named or wake_up.missed:
             asked = set(self._identities) if wake_up.missed else named
             self._ask(asked)
             asyncio.get_running_loop().call_later(AGAIN, self._ask, asked)
-        if wake_up.topics and all(topic.startswith(STEERED) for topic in wake_up.topics):
+        if wake_up.topics and all(topic.startswith(FOR_HOSTS) for topic in wake_up.topics):
             return
         for identity in self._identities.values():
             identity.local.wake(wake_up)
 
     # -- view ---------------------------------------------------------------------------------------
 
-    async def _steer_for_ever(self) -> None:
+    async def _look_for_ever(self) -> None:
         while True:
-            self._steer_now.clear()
+            self._look_now.clear()
             trusted = True
             before = self._view
             try:
@@ -293,9 +293,9 @@ class Member:
                     "assignments", "cannot read the settings of queues: %s", str(error) or "no answer"
                 )
             else:
-                self._heard_at, self._unanswered = time.monotonic(), 0
+                self._answered_at, self._unanswered = time.monotonic(), 0
                 self._outages.recovered("assignments")
-                if not self._hears and before is not None and before.cancels != self._view.cancels:
+                if not self._receives and before is not None and before.cancels != self._view.cancels:
                     self._ask(self._identities)
             missing = max(0, self._starting - len(self._identities))
             if time.monotonic() >= self._starting_until:
@@ -310,7 +310,7 @@ class Member:
                     missing=missing,
                 )
                 self._warn(gone)
-                identity.local.steer(identity.assignment)
+                identity.local.assign(identity.assignment)
             await self._pause(STEER_EVERY * random.uniform(0.9, 1.1))
 
     async def _pause(self, seconds: float) -> None:
@@ -319,7 +319,7 @@ class Member:
         await asyncio.sleep(AT_ONCE)
         try:
             async with asyncio.timeout(seconds):
-                await self._steer_now.wait()
+                await self._look_now.wait()
         except TimeoutError:
             return
 

@@ -16,7 +16,7 @@ from windlass.core.cron import BadSchedule
 from windlass.errors import EnqueueError, StoreError
 from windlass.store.protocol import Store
 from windlass.store.records import Receipt, ScheduleRecord
-from windlass.tasks.schedule_steering import jobs_made
+from windlass.tasks.schedule_management import jobs_made
 from windlass.worker.reports.recorder import Recorder
 
 logger: Final = logging.getLogger("windlass.tasks.schedules")
@@ -29,7 +29,7 @@ SELDOM: Final = 60.0
 """Fires of a schedule that are less than so many seconds apart are not in the timeline, or would fill it."""
 
 
-class Fires(NamedTuple):
+class Look(NamedTuple):
     """The fires of a look at the schedules, and the time of the next look."""
 
     jobs: int
@@ -37,7 +37,7 @@ class Fires(NamedTuple):
     """Seconds until one is due; None: none ever is."""
 
 
-async def fire_due(store: Store, term: int | None, record: Recorder | None = None) -> Fires:
+async def fire_due(store: Store, term: int | None, record: Recorder | None = None) -> Look:
     """Fire what is due. Raises TermLost. A schedule that is wrong does not keep the others from firing: its
     error is recorded."""
     asked = time.monotonic()
@@ -61,7 +61,7 @@ async def fire_due(store: Store, term: int | None, record: Recorder | None = Non
     if failed is not None:
         raise failed
     next_in = None if due.next_at is None else max(due.next_at - due.now - (time.monotonic() - asked), 0.0)
-    return Fires(made, 0.0 if len(due.schedules) == LIMIT else next_in)
+    return Look(made, 0.0 if len(due.schedules) == LIMIT else next_in)
 
 
 def _is_frequent(schedule: ScheduleRecord) -> bool:
@@ -74,10 +74,10 @@ async def _fire(store: Store, term: int | None, schedule: ScheduleRecord, now: f
     assert expected is not None  # it is due
     name = schedule.name
     if expected > now:
-        await _set_back(store, term, schedule, now)
+        await _clock_went_back(store, term, schedule, now)
         return []
     try:
-        firing = cron.fire(schedule.cron, schedule.tz, expected, now, schedule.missed, schedule.grace)
+        firing = cron.times_due(schedule.cron, schedule.tz, expected, now, schedule.missed, schedule.grace)
     except BadSchedule as bad:
         logger.error("schedule %s cannot fire: %s", name, bad)
         # The next start of a worker brings it back, where that one knows better.
@@ -103,7 +103,7 @@ async def _fire(store: Store, term: int | None, schedule: ScheduleRecord, now: f
     return receipts or []
 
 
-async def _set_back(store: Store, term: int | None, schedule: ScheduleRecord, now: float) -> None:
+async def _clock_went_back(store: Store, term: int | None, schedule: ScheduleRecord, now: float) -> None:
     """The clock was set back behind a schedule's last fire. It fires no time again, unless that would make it
     wait for longer than two of its own intervals: then it goes on from now."""
     expected = schedule.next_at

@@ -35,10 +35,10 @@ class HeartbeatWatch:
         before, self._seen = self._seen, {}
         dead: list[WorkerRecord] = []
         for worker in workers:
-            beat, since, _ = before.get(worker.id, (-1, now, 0.0))
-            if beat != worker.beat or took >= worker.lease / 3:
+            heartbeat, since, _ = before.get(worker.id, (-1, now, 0.0))
+            if heartbeat != worker.heartbeat or took >= worker.lease / 3:
                 since = now
-            self._seen[worker.id] = (worker.beat, since, worker.lease)
+            self._seen[worker.id] = (worker.heartbeat, since, worker.lease)
             if not worker.alive or now - since >= worker.lease:
                 dead.append(worker)
         return dead

@@ -99,9 +99,9 @@ def upcoming(cron: str, tz: str, after: float) -> Iterator[float]:
     raise BadSchedule(f"{cron!r} names no day that ever comes; {_ADVICE}")
 
 
-def fire(cron: str, tz: str, due_at: float, now: float, missed: Missed, grace: float) -> Firing:
-    """Return the fires of a schedule that was due at `due_at`; it is `now`. A fire is missed once it is
-    `grace` seconds late."""
+def times_due(cron: str, tz: str, due_at: float, now: float, missed: Missed, grace: float) -> Firing:
+    """Decide which times of a schedule fire that was due at `due_at`; it is `now`. A fire is missed once it
+    is `grace` seconds late."""
     due = _due(cron, tz, due_at, now) or [due_at]  # the expression has changed since: what was due still is
     if missed == "skip":
         times = [time for time in due if now - time <= grace]

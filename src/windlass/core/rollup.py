@@ -26,7 +26,7 @@ KEPT: Final = {MINUTE: 86400.0 * 30, HOUR: 86400.0 * 365}
 COUNTS: Final = frozenset(
     {
         "succeeded", "retry", "dead", "cancelled", "snooze", "throttled", "unknown", "released",
-        "claims", "claimed", "empty", "refused", "rescued", "lost", "deaf", "dropped",
+        "claims", "claimed", "empty", "refused", "rescued", "lost", "unresponsive", "dropped",
         "looks", "ready", "waited", "rounds", "waited_most",
     }
 )  # fmt: skip

@@ -75,16 +75,16 @@ RUN: Final = 0.05
 MAX_RUN: Final = 256
 """Jobs in a run at most."""
 
-MAX_HANDED: Final = 2000
-"""Jobs in all runs that are handed over together at most. More than are held ahead: what a flush does for
+MAX_FLUSH_CLAIMED: Final = 2000
+"""Jobs in all runs that one flush claims at most. More than are held ahead: what a flush does for
 each key, however many of its jobs go, costs as much as five or ten jobs."""
 
 WEIGHT: Final = 0.1
 """How much the newest run time counts. A long one counts in full: better too careful than stuck."""
 
 
-class Appetite:
-    """The run times of one queue, as this process knows them."""
+class Prefetch:
+    """How many jobs of one queue this process holds beyond its slots, from the run times that it knows."""
 
     __slots__ = ("seconds",)
 
@@ -92,7 +92,7 @@ class Appetite:
         self.seconds: float = LONG
 
     def note(self, seconds: float) -> None:
-        """A job took so long."""
+        """Note how long a job took."""
         if seconds >= LONG:
             self.seconds = max(self.seconds, LONG)
         self.seconds += (seconds - self.seconds) * WEIGHT
@@ -107,14 +107,14 @@ class Appetite:
         return self.seconds >= LONG
 
     def ahead(self, slots: int) -> int:
-        """How many jobs to hold beyond those that fill the slots."""
+        """Return how many jobs to hold beyond those that fill the slots."""
         if self.long or slots < 1:
             return 0
         return min(MAX_AHEAD, int(slots * AHEAD / max(self.seconds, 1e-6)))
 
     def behind(self, firsts: int) -> int:
-        """How many more jobs of their keys may come with each of so many that are handed over, to run one
-        after the other."""
+        """Return how many more jobs of its key may come with each of `firsts` jobs, to run one after the
+        other."""
         if self.long or firsts < 1:
             return 0
-        return max(0, min(MAX_RUN, int(RUN / max(self.seconds, 1e-6)) + 1, MAX_HANDED // firsts) - 1)
+        return max(0, min(MAX_RUN, int(RUN / max(self.seconds, 1e-6)) + 1, MAX_FLUSH_CLAIMED // firsts) - 1)

@@ -214,7 +214,7 @@ class Group(Job[dict[str, int]]):
         else:
             await self.acancel_jobs()
 
-    # -- looking and steering ---------------------------------------------------------------------------
+    # -- looking and managing ---------------------------------------------------------------------------
 
     def counts(self) -> Mapping[str, int]:
         """How many of its jobs are in each state: `{"succeeded": 7, "running": 2}`. Those that are not there

@@ -1,4 +1,4 @@
-"""The handle of one job: look at it, await its result, steer it. It holds an id and asks the store each
+"""The handle of one job: look at it, await its result, manage it. It holds an id and asks the store each
 time."""
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ class Job(Generic[R_co]):
         and CodecError when the app's codec cannot read an event."""
         return Events(self, after, follow)
 
-    # -- steering ---------------------------------------------------------------------------------------
+    # -- managing --------------------------------------------------------------------------------------
 
     def cancel(self) -> CancelAnswer:
         """Cancel the job: "cancelled" now if it waits, "requested" if it runs, "finished" if it is too

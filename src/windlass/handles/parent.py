@@ -1,4 +1,4 @@
-"""The handle of one parent: how far its parts are, and the ways to steer them. It holds an id and asks the
+"""The handle of one parent: how far its parts are, and the ways to manage them. It holds an id and asks the
 store each time. What every job can do (cancel, await its result) it does as a Job."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The handles of a queue and of a task's stored settings: steered from code as from the command line, the API
+"""The handles of a queue and of a task's stored settings: managed from code as from the command line, the API
 and the pages [K11].
 
     mail = app.queue("mail")
@@ -82,7 +82,7 @@ class Queue:
         """Wait until none of its jobs is ready or running; see `drain`."""
         return await self._store_handle().acall(lambda store: self._drained(store, timeout))
 
-    # -- steering ---------------------------------------------------------------------------------------
+    # -- managing --------------------------------------------------------------------------------------
 
     def pause(self) -> QueueRecord:
         """Start no more of its jobs; running ones finish [K2]. Raises QueueNotFound where nobody has declared

@@ -152,8 +152,8 @@ def _workers(reading: Reading) -> Numbers:
     return [(("yes",), float(alive)), (("no",), float(len(reading.state.workers) - alive))]
 
 
-def _beat_age(reading: Reading) -> float:
-    ages = [reading.now - worker.beat_at for worker in reading.state.workers if worker.alive]
+def _heartbeat_age(reading: Reading) -> float:
+    ages = [reading.now - worker.heartbeat_at for worker in reading.state.workers if worker.alive]
     return max(0.0, *ages) if ages else 0.0
 
 
@@ -270,16 +270,16 @@ MEASURES: Final = (
     _counted("rescued_jobs", "Jobs taken back from dead workers.", "rescued"),
     _counted("lost_workers", "Workers that died without retiring.", "lost"),
     _counted(
-        "deaf_workers",
+        "unresponsive_workers",
         "Live workers that stopped claiming or moving; child processes are replaced.",
-        "deaf",
+        "unresponsive",
     ),
     _counted("events_dropped", "Timeline events that found no room.", "dropped"),
     _gauge("workers{alive}", "Workers; alive=no counts those whose jobs wait for a rescue.", _workers),
     _single(
-        "worker_beat_age_seconds",
+        "worker_heartbeat_age_seconds",
         "Seconds since the last heartbeat of the worker that has been silent longest.",
-        _beat_age,
+        _heartbeat_age,
     ),
     _single("coordinator", "1 while the cluster has a coordinator.", _leads),
     _single(

@@ -23,7 +23,7 @@ from windlass.store.fields import JobOptions
 from windlass.store.protocol import Store
 from windlass.store.records import NewJob, NewSchedule, ScheduleRecord, WorkerRecord
 from windlass.store.schedules import Origin, differences, origin
-from windlass.tasks import schedule_steering as steering
+from windlass.tasks import schedule_management as management
 from windlass.tasks.schedule_options import as_before, call_of, changed, made_of
 
 schedules: Final = Subject("schedules")
@@ -188,8 +188,8 @@ async def next_times(
 ) -> Times:
     """Print the next times of a schedule, in its own time zone"""
     with _refusals(name):
-        found = await steering.find(ops.store, name)
-        times = await steering.next_times(ops.store, name, n)
+        found = await management.find(ops.store, name)
+        times = await management.next_times(ops.store, name, n)
     return Times(name, _isos(time.timestamp() for time in times), found.tz)
 
 
@@ -201,7 +201,7 @@ async def add_schedule(ops: Ops, schedule: NewScheduleBody) -> ScheduleView:
     """Add a schedule at run time; it survives deploys, until it is removed"""
     job = await Maker(ops.app).make(schedule.job)
     with _refusals(schedule.name):
-        record = await steering.add(ops.store, made_of(schedule.name, schedule.cron, job, schedule.clock()))
+        record = await management.add(ops.store, made_of(schedule.name, schedule.cron, job, schedule.clock()))
     ops.did(f"schedule {record.name}: added: {record.cron}")
     return await _view(ops, record)
 
@@ -244,7 +244,7 @@ async def _changed(
         return changed(known, changes.cron, job(known), changes.clock())
 
     with _refusals(name):
-        record = await steering.change(ops.store, name, wanted)
+        record = await management.change(ops.store, name, wanted)
     ops.did(f"schedule {name}: changed: {record.cron}")
     return await _view(ops, record)
 
@@ -255,12 +255,12 @@ async def revert_schedule(ops: Ops, name: Name) -> ScheduleView:
 
     What was changed of the schedule at run time is undone."""
     with _refusals(name):
-        record = await steering.revert(ops.store, name)
+        record = await management.revert(ops.store, name)
     ops.did(f"schedule {name}: back to what the code declares: {record.cron}")
     return await _view(ops, record)
 
 
-# -- steering -------------------------------------------------------------------------------------------
+# -- managing --------------------------------------------------------------------------------------
 
 
 @schedules.post("/schedules/{name}/run")
@@ -270,7 +270,7 @@ async def run_schedule(ops: Ops, name: Name) -> Fired:
     Even if it is paused or its last job still runs; its next time does not change. Exit code 1 where it makes
     no job."""
     with _refusals(name):
-        job = await steering.run_now(ops.store, name)
+        job = await management.run_now(ops.store, name)
     said = f"{name} made job {job}; follow it with `windlass job show {job}`"
     if job is None:
         said = (
@@ -285,7 +285,7 @@ async def run_schedule(ops: Ops, name: Name) -> Fired:
 async def pause_schedule(ops: Ops, name: Name) -> ScheduleView:
     """Pause a schedule: it does not fire until it is resumed"""
     with _refusals(name):
-        record = await steering.pause(ops.store, name)
+        record = await management.pause(ops.store, name)
     ops.did(f"schedule {name}: paused", said=f"{name} paused")
     return await _view(ops, record)
 
@@ -296,7 +296,7 @@ async def resume_schedule(ops: Ops, name: Name) -> ScheduleView:
 
     Times missed during the pause are not made up."""
     with _refusals(name):
-        record = await steering.resume(ops.store, name)
+        record = await management.resume(ops.store, name)
     assert record.next_at is not None  # it was computed just now
     when = in_zone(record.next_at, zone(record.tz), await ops.store.now())
     ops.did(f"schedule {name}: resumed", said=f"{name} resumed; it fires next {when}")
@@ -311,9 +311,9 @@ async def backfill_schedule(
 
     Times without an offset are in the schedule's own time zone."""
     with _refusals(name):
-        found = await steering.find(ops.store, name)
+        found = await management.find(ops.store, name)
         span = (each if each.tzinfo else each.replace(tzinfo=zone(found.tz)) for each in (start, end))
-        times = await steering.times_between(ops.store, name, *span)
+        times = await management.times_between(ops.store, name, *span)
     ends = [
         f"{datetime.fromtimestamp(time, zone(found.tz)):%Y-%m-%d %H:%M %Z}" for time in times[:1] + times[-1:]
     ]
@@ -321,7 +321,7 @@ async def backfill_schedule(
     ops.said = f"{name} has {plural(len(times), 'time')} in this span{shown}"
     made = 0
     if not dry_run:
-        made = await steering.fire_at(ops.store, name, times)
+        made = await management.fire_at(ops.store, name, times)
         jobs = f"{plural(made, 'job')} made"
         others = "; for the others one stands that has the same unique key" if made < len(times) else ""
         ops.did(f"schedule {name}: backfill: {jobs}", said=f"{ops.said}\n{jobs}{others}")
@@ -334,7 +334,7 @@ async def remove_schedule(ops: Ops, name: Name) -> Removed:
 
     Its jobs stay."""
     with _refusals(name):
-        await steering.find(ops.store, name)
+        await management.find(ops.store, name)
     await ops.store.drop_schedule(name)
     said = f"{name} is removed; if code still declares it, the next worker to start adds it again"
     ops.did(f"schedule {name}: removed", said=said)

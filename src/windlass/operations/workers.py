@@ -63,9 +63,9 @@ class WorkerView(msgspec.Struct, frozen=True, kw_only=True):
     queues: list[str]
     abilities: list[str]
     alive: bool
-    beat: int
-    beat_at: str | None
-    beat_age: float
+    heartbeat: int
+    heartbeat_at: str | None
+    heartbeat_age: float
     started_at: str
     lease: float
     slots: dict[str, int]
@@ -84,7 +84,7 @@ class WorkerView(msgspec.Struct, frozen=True, kw_only=True):
             queues=list(worker.queues),
             abilities=list(worker.abilities),
             slots=dict(state.view.slots.get(worker.id, {})),
-            beat_age=round(max(state.at - worker.beat_at, 0.0), 3),
+            heartbeat_age=round(max(state.at - worker.heartbeat_at, 0.0), 3),
             stuck_since=iso(stuck),
             state_text=worker_in_words(worker, state.at, stuck),
             vitals=None if vitals is None else VitalsView.of(vitals, worker.vitals_at, state.at),

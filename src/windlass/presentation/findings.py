@@ -243,7 +243,7 @@ def resting(state: ClusterState) -> list[str]:
 
 def lost(workers: Iterable[WorkerRecord], now: float) -> list[WorkerRecord]:
     """Workers that are not alive and still hold jobs, or whose last heartbeat is older than their lease."""
-    return [worker for worker in workers if not worker.alive or now - worker.beat_at > worker.lease]
+    return [worker for worker in workers if not worker.alive or now - worker.heartbeat_at > worker.lease]
 
 
 def worker_findings(workers: Iterable[WorkerRecord], now: float) -> Iterator[DatedFinding]:
@@ -251,10 +251,10 @@ def worker_findings(workers: Iterable[WorkerRecord], now: float) -> Iterator[Dat
     for worker in lost(workers, now):
         finding = _warning(
             f"worker {worker.label or worker.id}",
-            f"no heartbeat for {span(now - worker.beat_at)}",
+            f"no heartbeat for {span(now - worker.heartbeat_at)}",
             "its jobs go to other workers by themselves; check its host and process",
         )
-        yield DatedFinding(finding, worker.beat_at)
+        yield DatedFinding(finding, worker.heartbeat_at)
 
 
 def waiting_findings(state: ClusterState, rests: Mapping[str, float] = UNKNOWN) -> Iterator[DatedFinding]:

@@ -141,6 +141,6 @@ def worker_in_words(worker: WorkerRecord, now: float, stuck_since: float | None)
     """Say whether a worker lives; one that is late has missed a whole lease and awaits its rescue."""
     if not worker.alive:
         return "lost, holds jobs"
-    if now - worker.beat_at > worker.lease:
+    if now - worker.heartbeat_at > worker.lease:
         return "late"
     return "alive" if stuck_since is None else f"alive, slots stuck for {span(now - stuck_since)}"

@@ -47,13 +47,13 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 MAX_NAME: Final = 200
-HANDED_ON: Final = 5
+NEXT_STEP_TURNS: Final = 5
 """Turns of the loop after the end of a step in which code behind it, in a gather say, begins the next one."""
 WAIT: Final = "wait:"
 """Begins the names of steps that are waits, so that a step and a signal may be called alike."""
-HANDED: Final = "#results"
-"""The step that keeps what a job was handed by others, so that a job which sleeps or waits for longer than
-results are kept goes on with it."""
+RESULTS: Final = "#results"
+"""The step that keeps results of other jobs that a job was passed, so that it still has them after a sleep or
+wait which is longer than they are kept."""
 IN_PLACE: Final = 1.0
 """Seconds of a sleep that a run waits for itself: to put a job off and to take it up again costs more."""
 
@@ -205,8 +205,8 @@ class Steps:
         """Signals that were waited for before in this run. One that is not over by then, since the store's
         clock is slow or that of a test stands still, ends the run."""
         self._refusal: BaseException | None = None
-        self._handed: str | None = None
-        """The results of others that this run was handed, until they are kept."""
+        self._results: str | None = None
+        """The results of other jobs that this run was passed, until they are kept."""
 
     def refuse(self, why: BaseException) -> None:
         """Begin no more steps: a call of one raises this."""
@@ -228,20 +228,20 @@ class Steps:
         if isinstance(self._refusal, Suspended):
             raise self._refusal
 
-    def hand(self, results: str) -> None:
-        """Keep what the job is handed by others, as JSON text."""
-        self._handed = results
+    def pass_results(self, results: str) -> None:
+        """Take the results of other jobs, as JSON text."""
+        self._results = results
 
-    async def handed(self) -> str | None:
-        """Return what the job was handed, as an earlier run has kept it."""
-        found = (await self._load()).get(HANDED)
+    async def kept_results(self) -> str | None:
+        """Return the results of other jobs that an earlier run has kept."""
+        found = (await self._load()).get(RESULTS)
         return None if found is None else found.result
 
     async def _put_off(self, left: float) -> float:
-        """The run ends if it must wait for so long: what it was handed may be gone when the job goes on."""
-        if left > IN_PLACE and self._handed is not None:
-            await self.keep(Step(name=HANDED, result=self._handed, attempt=self._job.attempt))
-            self._handed = None
+        """Return `left`. Keep passed results if the run ends here: they may be gone when the job resumes."""
+        if left > IN_PLACE and self._results is not None:
+            await self.keep(Step(name=RESULTS, result=self._results, attempt=self._job.attempt))
+            self._results = None
         return left
 
     def numbered(self, name: str) -> str:
@@ -424,7 +424,7 @@ class Steps:
                 await self.ended()
         except TimeoutError:
             return False
-        for _ in range(HANDED_ON):
+        for _ in range(NEXT_STEP_TURNS):
             await asyncio.sleep(0)
         return not self._running
 

@@ -32,8 +32,8 @@ import msgspec
 from windlass.core.durations import Duration
 from windlass.core.states import Priority, PriorityName
 from windlass.errors import CommandFailed, ConfigurationError
-from windlass.running.groups import Group, ending, to_the_end
 from windlass.running.pipes import ReadEnd, Tail, WriteEnd
+from windlass.running.process_group import ProcessGroup, ending, to_the_end
 from windlass.signals import Dead, Retry
 from windlass.tasks.functions import time_limit
 from windlass.tasks.task import AsyncTask
@@ -116,7 +116,7 @@ async def _run(
 ) -> CommandResult:
     began = time.monotonic()
     given = None if stdin is None else stdin.encode()
-    group = Group(argv, env=env, cwd=cwd, stdin=given is not None, merged=True)
+    group = ProcessGroup(argv, env=env, cwd=cwd, stdin=given is not None, merged=True)
     tail = Tail(KEPT_OUTPUT)
     output = ReadEnd(group.stdout, tail.add)
     source = None

@@ -33,7 +33,7 @@ from windlass.errors import ConfigurationError
 from windlass.handles.details import ScheduleDetails, schedule_details
 from windlass.store.records import NewSchedule, ScheduleRecord
 from windlass.store.schedules import differences
-from windlass.tasks import schedule_steering as steering
+from windlass.tasks import schedule_management as management
 from windlass.tasks.functions import check_options
 from windlass.tasks.schedule_options import (
     RunTimeOptions,
@@ -143,44 +143,44 @@ class Schedules:
     def run(self, name: str) -> int | None:
         """Fire it now, whatever its clock, its pause and its overlap say; the answer is its job's id, None
         where its unique key is parked."""
-        return self._store_handle.call(lambda store: steering.run_now(store, name))
+        return self._store_handle.call(lambda store: management.run_now(store, name))
 
     async def arun(self, name: str) -> int | None:
         """Fire it now; see `run`."""
-        return await self._store_handle.acall(lambda store: steering.run_now(store, name))
+        return await self._store_handle.acall(lambda store: management.run_now(store, name))
 
     def pause(self, name: str) -> ScheduleDetails:
         """Fire it no more until `resume`."""
-        return self._one(lambda store: steering.pause(store, name))
+        return self._one(lambda store: management.pause(store, name))
 
     async def apause(self, name: str) -> ScheduleDetails:
         """Fire it no more until `aresume`."""
-        return await self._aone(lambda store: steering.pause(store, name))
+        return await self._aone(lambda store: management.pause(store, name))
 
     def resume(self, name: str) -> ScheduleDetails:
         """Let it fire again, from its next time on: what the pause covered is not made up for."""
-        return self._one(lambda store: steering.resume(store, name))
+        return self._one(lambda store: management.resume(store, name))
 
     async def aresume(self, name: str) -> ScheduleDetails:
         """Let it fire again; see `resume`."""
-        return await self._aone(lambda store: steering.resume(store, name))
+        return await self._aone(lambda store: management.resume(store, name))
 
     def next(self, name: str, n: int = 5) -> list[datetime]:
         """The next times it fires for, in its own time zone."""
-        return self._store_handle.call(lambda store: steering.next_times(store, name, n))
+        return self._store_handle.call(lambda store: management.next_times(store, name, n))
 
     async def anext(self, name: str, n: int = 5) -> list[datetime]:
         """The next times it fires for; see `next`."""
-        return await self._store_handle.acall(lambda store: steering.next_times(store, name, n))
+        return await self._store_handle.acall(lambda store: management.next_times(store, name, n))
 
     def backfill(self, name: str, start: datetime, end: datetime) -> int:
         """Fire it once for each of its times from `start` up to `end`, whatever its overlap says; the answer
         is how many jobs that made."""
-        return self._store_handle.call(lambda store: steering.backfill(store, name, start, end))
+        return self._store_handle.call(lambda store: management.backfill(store, name, start, end))
 
     async def abackfill(self, name: str, start: datetime, end: datetime) -> int:
         """Fire it for past times; see `backfill`."""
-        return await self._store_handle.acall(lambda store: steering.backfill(store, name, start, end))
+        return await self._store_handle.acall(lambda store: management.backfill(store, name, start, end))
 
     # -- at run time ------------------------------------------------------------------------------------
 
@@ -199,7 +199,7 @@ class Schedules:
 
         Raises ConfigurationError for what makes no sense, ValueError where the name is taken."""
         wanted = _new(name, cron, self._task(task)._placed(), options)
-        return self._one(lambda store: steering.add(store, wanted))
+        return self._one(lambda store: management.add(store, wanted))
 
     async def aadd(
         self,
@@ -212,7 +212,7 @@ class Schedules:
     ) -> ScheduleDetails:
         """Make a schedule now; see `add`."""
         wanted = _new(name, cron, await self._task(task)._aplaced(), options)
-        return await self._aone(lambda store: steering.add(store, wanted))
+        return await self._aone(lambda store: management.add(store, wanted))
 
     def set(
         self,
@@ -229,7 +229,7 @@ class Schedules:
         Raises ConfigurationError for what makes no sense, LookupError where there is none."""
         placed = None if task is None else self._task(task)._placed()
         changed = self._changed(cron, placed, options)
-        return self._one(lambda store: steering.change(store, name, changed))
+        return self._one(lambda store: management.change(store, name, changed))
 
     async def aset(
         self,
@@ -243,16 +243,16 @@ class Schedules:
         """Change a schedule now; see `set`."""
         placed = None if task is None else await self._task(task)._aplaced()
         changed = self._changed(cron, placed, options)
-        return await self._aone(lambda store: steering.change(store, name, changed))
+        return await self._aone(lambda store: management.change(store, name, changed))
 
     def revert(self, name: str) -> ScheduleDetails:
         """Go back to what the code declares. Raises LookupError where there is none, ValueError where no code
         has declared it."""
-        return self._one(lambda store: steering.revert(store, name))
+        return self._one(lambda store: management.revert(store, name))
 
     async def arevert(self, name: str) -> ScheduleDetails:
         """Go back to what the code declares; see `revert`."""
-        return await self._aone(lambda store: steering.revert(store, name))
+        return await self._aone(lambda store: management.revert(store, name))
 
     def remove(self, name: str) -> bool:
         """Forget it. While the code declares it, the next start of a worker brings it back."""

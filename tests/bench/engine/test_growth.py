@@ -21,6 +21,7 @@ def test_sizes_grow_tenfold_up_to_the_last() -> None:
     assert make_growth_plan(quick=True, queues=3).queues == 3
 
 
+@pytest.mark.slow
 def test_the_whole_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every call of every thing has a time at each size; the files are gone afterwards."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))

@@ -10,6 +10,7 @@ from click.testing import CliRunner
 from bench.__main__ import bench as command
 
 
+@pytest.mark.slow
 def test_the_whole_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     words = ["engine", "handlers", "--store", "sqlite", "--quick", "--rounds", "1", "--jobs", "400", "--json"]

@@ -35,6 +35,7 @@ def test_memory_is_read_where_the_system_says() -> None:
     assert pss(2**30) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("store", ["postgresql", "sqlite"])
 def test_the_whole_of_it(pg_server: Server, store: str) -> None:
     words = ["engine", "processes", "--json", "--processes", "1", "--seconds", "1", "--store", store]

@@ -30,6 +30,7 @@ def bench(*arguments: str) -> Result:
     return CliRunner().invoke(command, ["engine", "web", "--store", "sqlite", *arguments])
 
 
+@pytest.mark.slow
 def test_the_whole_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     sizes = [word for name, value in TINY.items() for word in (f"--{name}", str(value))]

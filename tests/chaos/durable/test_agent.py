@@ -34,6 +34,7 @@ def was_killed(scene: Scene, job: int) -> bool:
     return Path(f"{scene.ledger}.{job}").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", range(APART))
 async def test_an_agent_survives_its_workers(scene: Scene, first: int) -> None:
     points = POINTS[first::APART]
@@ -89,6 +90,7 @@ def stores(kind: str, folder: Path) -> Iterator[tuple[str, Callable[[], None]]]:
         yield dsn, crash
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["postgres", "sqlite"])
 async def test_a_wait_and_its_readers_outlive_everything(kind: str, tmp_path: Path) -> None:
     """[fault 6] Worker, web and server are gone while the agent waits. A browser comes back with the id of

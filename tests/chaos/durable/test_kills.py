@@ -41,6 +41,7 @@ async def paid(scene: Scene) -> Counter[int]:
     return Counter(job for (job,) in await executed(scene, "SELECT job FROM paid"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", range(APART))
 async def test_a_kill_at_each_point_repeats_at_most_the_step_it_hit(scene: Scene, first: int) -> None:
     """A supervisor waits longer after each death, so the points are shared among several."""

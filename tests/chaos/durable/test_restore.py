@@ -231,7 +231,7 @@ async def test_numbers_that_a_crash_has_undone_are_not_used_again() -> None:
         assert await store.signal(id, "go", '"lost"') == "kept"
         server.kill9()
         server.start()
-        assert await patiently(lambda: store.beat(worker))
+        assert await patiently(lambda: store.heartbeat(worker))
         assert [step.name for step in await store.steps(id)] == ["kept"]
         assert values(await read(rig, id)) == [1, 2, 3]
         assert await emit(rig, worker, job, 5, 6, 7) == 7
@@ -259,7 +259,7 @@ async def test_a_worker_that_lost_its_signal_asks_again() -> None:
         assert await ask(rig, worker, job, 1) == (SIGNAL, "1")
         server.kill9()
         server.start()
-        assert await patiently(lambda: store.beat(worker))
+        assert await patiently(lambda: store.heartbeat(worker))
         assert await store.steps(id) == []
         assert await ask(rig, worker, job, 2) == (SIGNAL, "1")
         assert await ask(rig, worker, job, 1) == "waits"

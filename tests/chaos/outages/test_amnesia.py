@@ -9,6 +9,7 @@ import asyncio
 from pathlib import Path
 
 import asyncpg
+import pytest
 
 from tests.chaos.figures import Figure
 from tests.chaos.kit import until
@@ -64,6 +65,7 @@ async def forgotten(scene: Scene, server: Server, turn: int) -> tuple[list[int],
     return ended, running, lost
 
 
+@pytest.mark.slow
 async def test_outcomes_that_the_server_lost_while_the_worker_was_full(
     tmp_path: Path, figure: Figure
 ) -> None:

@@ -11,6 +11,8 @@ from collections.abc import Awaitable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.chaos.figures import Figure, median
 from tests.chaos.kit import connected, opened, per_soak, sized, until
 from tests.chaos.outages.kit import QUEUE, Host, settled, work
@@ -110,6 +112,7 @@ async def terminated(
     return ratio
 
 
+@pytest.mark.slow
 @sized("turns, seconds, least", (2, 1.0, 0.5), (per_soak(30.0, 5), 5.0, 0.8))
 async def test_backends_terminated_under_load(
     pg_server: Server, pg_dsn: str, tmp_path: Path, figure: Figure, turns: int, seconds: float, least: float

@@ -18,7 +18,7 @@ from tests.postgres import Server
 from windlass.errors import StoreUnavailable
 
 MARKS = (
-    "enqueue_one", "enqueue_many", "enqueue_mixed", "COMMIT;", "finish", ".claim(", "beat", "lane_heads",
+    "enqueue_one", "enqueue_many", "enqueue_mixed", "COMMIT;", "finish", ".claim(", "heartbeat", "lane_heads",
     "held",
 )  # fmt: skip
 
@@ -75,6 +75,7 @@ async def harassed(server: Server, dsn: str, folder: Path, seconds: float, figur
         figure("jobs enqueued = run once = succeeded", len(ids))
 
 
+@pytest.mark.slow
 @lasting(3.0)
 async def test_cuts_all_the_time(
     pg_server: Server, pg_dsn: str, tmp_path: Path, figure: Figure, seconds: float

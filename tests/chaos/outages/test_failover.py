@@ -10,6 +10,8 @@ import asyncio
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.chaos.figures import Figure
 from tests.chaos.kit import connected, depth_is_a_scan, opened, until
 from tests.chaos.outages.kit import Host, proxied, settled, work
@@ -35,6 +37,7 @@ async def states(dsn: str) -> dict[int, str]:
     return {row["id"]: row["state"] for row in rows}
 
 
+@pytest.mark.slow
 async def test_a_worker_goes_on_after_a_failover_with_lag(tmp_path: Path, figure: Figure) -> None:
     with pair() as (primary, standby):
         name = primary.create_database()

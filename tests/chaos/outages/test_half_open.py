@@ -1,6 +1,6 @@
-"""[fault 9] Half-open TCP: a proxy takes everything and passes nothing on. Every call has a deadline: beats
-fail and are tried again, claims and flushes end as StoreUnavailable in bounded time, the worker fences itself
-and goes on by itself with new connections. The swallowed ones never come back to life.
+"""[fault 9] Half-open TCP: a proxy takes everything and passes nothing on. Every call has a deadline:
+heartbeats fail and are tried again, claims and flushes end as StoreUnavailable in bounded time, the worker
+fences itself and goes on by itself with new connections. The swallowed ones never come back to life.
 
 SQLite has no network in between.
 """
@@ -36,7 +36,7 @@ async def test_every_call_of_a_worker_ends(pg_server: Server, pg_dsn: str, figur
         worker = await Worker.registered(store)
         claimed = await worker.claim(limit=1)
         calls: dict[str, Callable[[], Awaitable[object]]] = {
-            "beat": lambda: store.beat(worker.id),
+            "heartbeat": lambda: store.heartbeat(worker.id),
             "claim": worker.claims,
             "finish": lambda: worker.finish(claimed),
             "unfinished": lambda: store.unfinished(worker.id),
@@ -74,12 +74,12 @@ async def _fails(name: str, call: Callable[[], Awaitable[object]]) -> float:
 
 
 async def test_a_cancelled_call_ends_at_once(pg_server: Server, pg_dsn: str) -> None:
-    """Whoever gives up on a call does not have to wait until the server agrees: so a beat's own time limit
-    holds, and a worker can stop claiming."""
+    """Whoever gives up on a call does not have to wait until the server agrees: so a heartbeat's own time
+    limit holds, and a worker can stop claiming."""
     async with proxied(pg_server, pg_dsn) as (proxy, url), opened(url) as store:
         worker = await Worker.registered(store)
         proxy.swallow()
-        for call in (store.beat(worker.id), worker.claims(), store.wait(["default"], 30.0)):
+        for call in (store.heartbeat(worker.id), worker.claims(), store.wait(["default"], 30.0)):
             watch = Stopwatch()
             with pytest.raises(TimeoutError):
                 async with asyncio.timeout(0.2):
@@ -127,7 +127,7 @@ async def test_a_listener_notices_that_nothing_can_reach_it(
         async def anew() -> bool:
             await store.wait(["default"], 0.1)
             now = store._listener._connection
-            return now is not None and now is not before and store._listener.hears
+            return now is not None and now is not before and store._listener.receives
 
         await until(anew, 2 * (DEADLINE + SLACK))
 
@@ -157,6 +157,7 @@ async def swallowed(server: Server, dsn: str, folder: Path, seconds: float, figu
         assert "a heartbeat failed" in host.log.read_text()
 
 
+@pytest.mark.slow
 @lasting(2.5 * LEASE, share=0.5)
 async def test_a_worker_behind_a_mute_network(
     pg_server: Server, pg_dsn: str, tmp_path: Path, figure: Figure, seconds: float

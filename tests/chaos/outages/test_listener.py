@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import asyncpg
+import pytest
 
 from tests.chaos.figures import Figure, median
 from tests.chaos.kit import connected, counts, depth_is_a_scan, lasting, opened, per_soak, sized, until
@@ -167,6 +168,7 @@ async def pooled(server: Server, dsn: str, folder: Path, seconds: float, figure:
     figure("pick-up by polling, s, median", median(waits))
 
 
+@pytest.mark.slow
 @lasting(4.0)
 async def test_a_worker_behind_a_transaction_pooler(
     pg_server: Server, pg_dsn: str, tmp_path: Path, figure: Figure, seconds: float

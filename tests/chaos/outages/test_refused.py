@@ -54,6 +54,7 @@ async def refused(server: Server, dsn: str, folder: Path, seconds: float, figure
         assert host.family() == family
 
 
+@pytest.mark.slow
 @lasting(3 * LEASE, share=0.5)
 async def test_the_store_refuses_connections(
     pg_server: Server, pg_dsn: str, tmp_path: Path, figure: Figure, seconds: float

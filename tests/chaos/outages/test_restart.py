@@ -8,6 +8,8 @@ import asyncio
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.chaos.figures import Figure
 from tests.chaos.kit import counts, depth_is_a_scan, opened, per_soak, sized, until
 from tests.chaos.outages.kit import Host, balance, produce, settled
@@ -63,6 +65,7 @@ async def goes_on(host: Host) -> float:
     return next(effect.at for effect in host.effects() if effect.at > back) - back
 
 
+@pytest.mark.slow
 @sized("kills, between", (2, 1.0), (per_soak(15.0), 10.0))
 async def test_postgres_killed_under_a_worker(
     tmp_path: Path, figure: Figure, kills: int, between: float

@@ -44,6 +44,7 @@ async def crew(scene: Scene, hosts: int) -> list[Host]:
     return made
 
 
+@pytest.mark.slow
 async def test_fault_21_a_budget_with_kills_and_a_live_change(scene: Scene, figure: Figure) -> None:
     hosts = await crew(scene, 2)
     meter = Meter(scene, Allowance(RATE, BURST))
@@ -114,6 +115,7 @@ async def test_f1_a_budget_is_used_and_drained_it_grants_nothing(scene: Scene, f
     assert share > CALM
 
 
+@pytest.mark.slow
 async def test_fault_21_blocks_of_tokens_with_kills_and_a_drain(
     scene: Scene, figure: Figure, tmp_path: Path
 ) -> None:

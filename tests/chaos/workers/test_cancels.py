@@ -16,7 +16,7 @@ from tests.chaos.workers.jobs import QUEUE
 from tests.chaos.workers.kit import Scene
 from tests.postgres import Server
 from tests.stopwatch import Stopwatch
-from tests.store.postgres.connections.test_relay import CUT
+from tests.store.postgres.connections.test_forward_wakeups import CUT
 from windlass.core.slots import MAX_SLOTS
 
 LEASE = 900.0
@@ -64,6 +64,7 @@ async def test_o5_a_cancel_while_nobody_listens_is_found_with_the_next_listener(
         await connection.close()
 
 
+@pytest.mark.slow
 async def test_o5_a_host_behind_a_transaction_pooler_finds_a_cancel_within_seconds(
     pg_server: Server, pg_dsn: str, tmp_path: Path, figure: Figure
 ) -> None:

@@ -1,12 +1,15 @@
 """[fault 14] The clocks of two hosts are an hour fast and an hour slow.
 
-Who is dead is judged by beats and the observer's monotonic clock, what is due by the store's. So nobody is
-taken for dead early and nothing fires early, late or twice. On SQLite the store's clock is the process's own,
-and all processes share the machine's: there is no host with another clock, so this is for PostgreSQL alone.
+Who is dead is judged by heartbeats and the observer's monotonic clock, what is due by the store's. So nobody
+is taken for dead early and nothing fires early, late or twice. On SQLite the store's clock is the process's
+own, and all processes share the machine's: there is no host with another clock, so this is for PostgreSQL
+alone.
 """
 
 import time
 from pathlib import Path
+
+import pytest
 
 from tests.chaos.figures import Figure
 from tests.chaos.kit import until
@@ -37,6 +40,7 @@ async def host(scene: Scene, shift: float) -> Host:
     return await scene.host(PYTHONPATH=site(scene.folder), **{SHIFT: str(shift)})
 
 
+@pytest.mark.slow
 async def test_hosts_an_hour_fast_and_an_hour_slow(pg_scene: Scene, figure: Figure) -> None:
     scene = pg_scene
     hosts = [await host(scene, HOUR), await host(scene, -HOUR)]

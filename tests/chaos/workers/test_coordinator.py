@@ -22,6 +22,7 @@ TERM = LEASE / 2
 COORDINATES = r"this host coordinates the cluster, term (\d+)"
 
 
+@pytest.mark.slow
 async def test_a_coordinator_that_slept_through_its_term(scene: Scene, figure: Figure) -> None:
     """Its term is over: it writes nothing, what it would write is refused, and each due job runs once."""
     former = await scene.host(queues=["other=2"])
@@ -58,6 +59,7 @@ async def test_a_coordinator_that_slept_through_its_term(scene: Scene, figure: F
     assert [len(scene.entries(job, "start")) for job in jobs] == [1] * len(jobs)
 
 
+@pytest.mark.slow
 async def test_each_due_job_runs_once_while_coordinators_take_turns(pg_scene: Scene, figure: Figure) -> None:
     """Two that coordinate are stopped in turn, so that terms change hands again and again. On SQLite, where
     writers take turns anyway, the test above is enough."""

@@ -14,12 +14,14 @@ from tests.chaos.workers.kit import Scene
 from windlass.store.records import JobFilter, JobRecord
 
 
+@pytest.mark.slow
 async def test_counts_equal_the_ledger_after_twenty_kills(scene: Scene, figure: Figure) -> None:
     """[M7] [fault 1] By queue, task and kind."""
     await kill_under_load(scene, 20, random.Random(3))
     assert await counts(scene, figure) == await ledger(scene)
 
 
+@pytest.mark.slow
 async def test_counts_outlive_jobs_through_kills(pg_scene: Scene, figure: Figure) -> None:
     """[M7] [fault 1] [K6] The logs turn all the while: of what has ended nothing is left but the counts."""
     await kill_under_load(pg_scene, 10, random.Random(4), turn=True)

@@ -11,6 +11,7 @@ import signal
 import time
 
 import asyncpg
+import pytest
 
 from tests.chaos.figures import Figure
 from tests.chaos.kit import connected, per_soak, sized, until
@@ -28,6 +29,7 @@ async def unhurt(scene: Scene) -> None:
     assert all(record.deaths == 0 for record in await scene.records(scene.acknowledged))
 
 
+@pytest.mark.slow
 @BOTH
 async def test_new_code_replaces_old_under_load(pg_scene: Scene, figure: Figure) -> None:
     """Old and new serve one queue for a while; a task that only the new ones know waits for them [O4]. That
@@ -57,6 +59,7 @@ async def test_new_code_replaces_old_under_load(pg_scene: Scene, figure: Figure)
     figure("jobs", len(scene.acknowledged))
 
 
+@pytest.mark.slow
 @sized("stops", (5,), (per_soak(1.0, 12),))
 async def test_a_storm_of_stops(scene: Scene, figure: Figure, stops: int) -> None:
     """Hosts come and go in any order, some before they are up."""

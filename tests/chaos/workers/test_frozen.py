@@ -71,6 +71,7 @@ async def replaced(scene: Scene, host: Host, job: int, figure: Figure) -> None:
     assert (record.attempt, record.deaths) == (1, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("holds_a_job", [True, False])
 async def test_a_stopped_child_is_replaced(scene: Scene, figure: Figure, holds_a_job: bool) -> None:
     gate = scene.folder / "gate"
@@ -92,6 +93,7 @@ async def test_a_stopped_child_is_replaced(scene: Scene, figure: Figure, holds_a
     assert child not in host.children()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", [1, 2])
 async def test_a_frozen_child_is_replaced(sqlite_scene: Scene, figure: Figure, version: int) -> None:
     """To the kernel one in a group of version 2 is asleep, as any other; one of version 1 cannot even be
@@ -112,6 +114,7 @@ async def test_a_frozen_child_is_replaced(sqlite_scene: Scene, figure: Figure, v
     assert host.log.count(f"process {child}, is killed and replaced") == 1
 
 
+@pytest.mark.slow
 async def test_c4_one_that_sleeps_with_the_interpreter_is_none(sqlite_scene: Scene, figure: Figure) -> None:
     """[C4] [fault 3] Neither on the loop nor in a thread: it uses no processor, its loop does not turn, and
     it keeps its lease."""

@@ -2,6 +2,8 @@
 and the log says where it stood.
 """
 
+import pytest
+
 from tests.chaos.figures import Figure
 from tests.chaos.kit import until
 from tests.chaos.workers.kit import Scene
@@ -54,6 +56,7 @@ async def test_a_hung_handler_is_ended_by_its_timeout(scene: Scene, figure: Figu
     await scene.check(good)
 
 
+@pytest.mark.slow
 async def test_a_handler_that_blocks_the_loop_takes_its_process_along(scene: Scene, figure: Figure) -> None:
     """No timer runs where the loop is blocked, so the supervisor kills the process at the deadline and a
     grace. The job has failed an attempt; those beside it go back uncharged [C8]."""
@@ -91,6 +94,7 @@ async def test_a_blocked_child_does_not_outlive_its_supervisor(pg_scene: Scene, 
     assert "in hang_the_loop" in host.log
 
 
+@pytest.mark.slow
 async def test_a_stubborn_handler_does_not_outlive_its_supervisor(
     sqlite_scene: Scene, figure: Figure
 ) -> None:

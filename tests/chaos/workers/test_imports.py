@@ -119,6 +119,7 @@ async def kill_children(scene: Scene, crew: list[Host], dice: random.Random, kil
             scene.kill(dice.choice(children))
 
 
+@pytest.mark.slow
 async def test_fault_20_kills_poison_cancel_and_redrive(scene: Scene, figure: Figure) -> None:
     dice = random.Random(20)
     held = scene.folder / "dump.ndjson.held"

@@ -23,7 +23,7 @@ ELSEWHERE = 1.0
 """Seconds within which the job of a killed child runs elsewhere."""
 
 SLACK = 1.5
-"""What a busy machine may add to lease and sweep: a beat on its way, a look at the workers, a claim."""
+"""What a busy machine may add to lease and sweep: a heartbeat on its way, a look at the workers, a claim."""
 
 
 async def test_a_killed_childs_job_runs_elsewhere_at_once(scene: Scene, figure: Figure) -> None:
@@ -50,7 +50,7 @@ async def test_a_killed_childs_job_runs_elsewhere_at_once(scene: Scene, figure: 
 
 
 async def test_a_killed_hosts_jobs_run_within_a_lease_and_a_sweep(scene: Scene, figure: Figure) -> None:
-    """Nobody is left to hand them back: another host sees that the beats have ended [C8]."""
+    """Nobody is left to hand them back: another host sees that the heartbeats have ended [C8]."""
     gate = scene.folder / "gate"
     doomed = await scene.host(processes=2)
     jobs = await scene.enqueue("gated", 6, gate=str(gate))
@@ -69,7 +69,7 @@ async def test_a_killed_hosts_jobs_run_within_a_lease_and_a_sweep(scene: Scene, 
 
 
 async def test_children_outlive_their_supervisor_only_to_hand_back(scene: Scene, figure: Figure) -> None:
-    """A child whose supervisor is gone has nobody to beat for it: it stops, hands back and leaves."""
+    """A child whose supervisor is gone gets no more heartbeats: it stops, hands back and leaves."""
     gate = scene.folder / "gate"
     doomed = await scene.host(processes=2, lease=30.0)
     jobs = await scene.enqueue("gated", 4, gate=str(gate)) + await scene.enqueue("plain", 2, seconds=2.0)
@@ -95,6 +95,7 @@ async def test_children_outlive_their_supervisor_only_to_hand_back(scene: Scene,
     assert other.code is None
 
 
+@pytest.mark.slow
 @BOTH
 async def test_random_kills_under_load(pg_scene: Scene, figure: Figure) -> None:
     """Children and a host die at random while jobs come in. SQLite has the single faults above: the engine
@@ -133,6 +134,7 @@ async def kill_at_random(scene: Scene, kills: int, dice: random.Random, figure: 
     assert all(books.effects(job) <= 1 + kills for job in scene.acknowledged)
 
 
+@pytest.mark.slow
 async def test_a_job_that_kills_its_worker_is_poison(scene: Scene, figure: Figure) -> None:
     """Dead after three workers; who ran beside it is charged no attempt and runs to its end [C8]."""
     host = await scene.host(processes=2)

@@ -1,5 +1,5 @@
 """A child that dies right after it has begun: its supervisor must still hear what it had begun, and must not
-beat for it afterwards. The child here is a few lines of Python that say the word and end.
+send heartbeats for it afterwards. The child here is a few lines of Python that say the word and end.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from windlass.settings import Settings
 from windlass.store.sqlite import SQLiteStore
 from windlass.worker.processes.channel import Channel
 from windlass.worker.processes.process import Process
-from windlass.worker.reports.board import Board
+from windlass.worker.reports.status_memory import StatusMemory
 
 DIES = """
 import os, socket, sys, time
@@ -39,7 +39,7 @@ async def test_what_a_dying_child_said_last_is_heard(busy: float) -> None:
             pass_fds=(theirs.fileno(),),
             stdin=subprocess.PIPE,
         )
-    process = Process(child, await Channel.over(ours), Board.make(MAX_SLOTS), member)
+    process = Process(child, await Channel.over(ours), StatusMemory.make(MAX_SLOTS), member)
     listening = asyncio.create_task(process.listen(lambda: None))
     ending = asyncio.create_task(process.wait(listening))
     await asyncio.sleep(0)
@@ -51,4 +51,4 @@ async def test_what_a_dying_child_said_last_is_heard(busy: float) -> None:
     assert process.workers == {7}
     assert not member._identities, "it still gets heartbeats"
     assert not process.can_run()
-    process.board.close()
+    process.status_memory.close()

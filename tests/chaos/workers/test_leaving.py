@@ -21,6 +21,7 @@ LIMIT = SHUTDOWN + GRACE + 10.0 + GRACE + 10.0
 machine and connections that must be given up."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("silent", [False, True])
 async def test_a_worker_leaves_though_its_database_is_away(
     pg_server: Server, pg_dsn: str, tmp_path: Path, figure: Figure, silent: bool

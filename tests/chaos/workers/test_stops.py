@@ -9,6 +9,8 @@ import os
 import signal
 import time
 
+import pytest
+
 from tests.chaos.figures import Figure
 from tests.chaos.kit import until
 from tests.chaos.workers.kit import LEASE, SWEEP, Scene
@@ -17,9 +19,10 @@ LATE = LEASE + SWEEP + 10.0
 
 
 async def test_a_stopped_child_loses_its_jobs(scene: Scene, figure: Figure) -> None:
-    """Its supervisor lives and must not beat for it [C5]; the job runs in another child meanwhile."""
+    """Its supervisor lives and must send no heartbeat for it [C5]; the job runs in another child
+    meanwhile."""
     gate = scene.folder / "gate"
-    host = await scene.host(processes=2, WINDLASS_DEAF="0")  # else it would be killed and replaced
+    host = await scene.host(processes=2, WINDLASS_UNRESPONSIVE="0")  # else it would be killed and replaced
     (job,) = await scene.enqueue("saver", gate=str(gate))
     (first,) = await scene.seen(job, "saved")
     os.kill(first.pid, signal.SIGSTOP)
@@ -84,9 +87,10 @@ async def test_what_a_stopped_host_says_late_is_refused_and_counted(scene: Scene
     assert "is dead: 3 of its jobs are offered again" in other.log
 
 
+@pytest.mark.slow
 async def test_a_handler_that_holds_the_interpreter_keeps_its_lease(pg_scene: Scene, figure: Figure) -> None:
-    """Nothing else runs in its process for three leases, not even the loop; the supervisor beats [C4]. What
-    the store is told is the same on SQLite."""
+    """Nothing else runs in its process for three leases, not even the loop; the supervisor sends heartbeats
+    [C4]. What the store is told is the same on SQLite."""
     scene = pg_scene
     lease = 1.0
     host = await scene.host(lease=lease)
@@ -103,10 +107,11 @@ async def test_a_handler_that_holds_the_interpreter_keeps_its_lease(pg_scene: Sc
     assert "is dead" not in host.log + other.log
 
 
+@pytest.mark.slow
 async def test_children_of_a_stopped_supervisor_take_nothing_new(pg_scene: Scene, figure: Figure) -> None:
-    """Nobody beats for them. They lose their jobs once; if they claimed again and again, each time for
-    nobody to beat, a long job would be taken for poison though it never did anything wrong [C8]. The store
-    has no part in that, so one is enough."""
+    """No heartbeat is sent for them. They lose their jobs once; if they claimed again and again, each time
+    for lack of a heartbeat, a long job would be taken for poison though it never did anything wrong [C8]. The
+    store has no part in that, so one is enough."""
     scene = pg_scene
     gate, lease = scene.folder / "gate", 1.0
     stopped = await scene.host(lease=lease)

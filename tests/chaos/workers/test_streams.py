@@ -50,6 +50,7 @@ def told(events: Sequence[StreamEvent]) -> list[tuple[int, int, int]]:
     return [(event.position, event.run, event.value) for event in events]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1])
 async def test_w3_fault_1_a_child_is_killed_while_it_emits(scene: Scene, seed: int) -> None:
     n, dice = 300, random.Random(seed)
@@ -110,6 +111,7 @@ async def test_w3_many_readers_see_the_same(pg_scene: Scene) -> None:
             assert check(told(found), n) == 1
 
 
+@pytest.mark.slow
 async def test_w3_fault_6_the_server_is_killed_while_a_job_emits(tmp_path: Path) -> None:
     """Reader and worker go on by themselves; what was acknowledged to neither is sent again."""
     with Server(18, settings={"synchronous_commit": "on"}) as server:

@@ -26,9 +26,9 @@ from windlass.store.sqlite import SQLiteStore
 from windlass.worker.engine.assignment import Assignment
 from windlass.worker.processes import channel as channels
 from windlass.worker.processes import supervisor as module
-from windlass.worker.processes.channel import Channel, Drain, Steer, Wake
+from windlass.worker.processes.channel import Assign, Channel, Drain, Wake
 from windlass.worker.processes.process import Process
-from windlass.worker.reports.board import Board
+from windlass.worker.reports.status_memory import StatusMemory
 
 BREAKS = """
 @app.on_start
@@ -63,7 +63,7 @@ async def test_every_death_is_noticed_however_many_children_there_are() -> None:
                 [sys.executable, "-c", "import time; time.sleep(60)"],
                 pass_fds=(theirs.fileno(),),
             )
-        process = Process(child, await Channel.over(ours), Board.make(MAX_SLOTS), member)
+        process = Process(child, await Channel.over(ours), StatusMemory.make(MAX_SLOTS), member)
         listening = asyncio.create_task(process.listen(lambda: None))
         processes.append(process)
         endings.append(asyncio.create_task(process.wait(listening)))
@@ -78,7 +78,7 @@ async def test_every_death_is_noticed_however_many_children_there_are() -> None:
             process.kill()
         await asyncio.gather(*endings)
         for process in processes:
-            process.board.close()
+            process.status_memory.close()
 
 
 async def test_a_child_that_cannot_start_does_not_stop_one_that_works(
@@ -107,7 +107,7 @@ def start():
             "writes": "done",
             "hand_backs": "done",
             "processes": 1,
-            "deaf": 0,
+            "unresponsive": 0,
             "stopping": False,
             "coordinator": True,
         },
@@ -178,7 +178,7 @@ async def test_a_process_that_cannot_be_started_is_tried_again(
     await row.until(lambda: row.up == 2)
     assert caplog.text.count("cannot start a process: Cannot allocate memory") == 3
     targets = {_target(fd) for fd in os.listdir("/proc/self/fd")}
-    assert sum("windlass-board" in target for target in targets) == 2
+    assert sum("windlass-status-" in target for target in targets) == 2
     row.supervisor.stop()
     await row.left()
 
@@ -191,7 +191,7 @@ def _target(fd: str) -> str:
 
 
 async def test_a_child_that_talks_nonsense_is_replaced(row: Row, caplog: pytest.LogCaptureFixture) -> None:
-    """It could not be beaten for."""
+    """No heartbeat could be sent for it."""
     row.write("""
 @app.on_start
 def start():
@@ -243,15 +243,15 @@ async def test_a_child_that_does_not_read_costs_its_supervisor_no_memory() -> No
     sender, reader = await Channel.over(ours), await Channel.over(theirs)
     assignment = Assignment({f"queue-{number}": 1 for number in range(100)})
     for _ in range(5000):
-        sender.send(Steer(assignment))
+        sender.send(Assign(assignment))
         sender.send(Wake(WakeUp(("queue-1",))))
     assert sender._writer.transport.get_write_buffer_size() < channels.UNREAD + 4000
     sender.send(Drain())
     heard = [message async for message in _until_drain(reader)]
     assert heard[-1] == Drain()
-    assert heard[0] == Steer(assignment)
-    sender.send(Steer(assignment))
-    assert await anext(reader.messages()) == Steer(assignment)
+    assert heard[0] == Assign(assignment)
+    sender.send(Assign(assignment))
+    assert await anext(reader.messages()) == Assign(assignment)
     await sender.close()
     await reader.close()
 
@@ -264,7 +264,7 @@ async def _until_drain(reader: Channel) -> AsyncIterator[object]:
 
 
 async def test_m6_not_ready_while_jobs_cannot_be_handed_back(row: Row) -> None:
-    """Beats arrived, so `/readyz` said ready while the jobs of a dead child were stuck."""
+    """Heartbeats arrived, so `/readyz` said ready while the jobs of a dead child were stuck."""
     await row.start(processes=2)
     await row.until(lambda: row.up == 2 and all(child.workers for child in row.supervisor._children))
     refused = asyncio.Event()

@@ -32,6 +32,7 @@ def run_tests(url: str = "", *options: str, program: Path = PROGRAM, **environme
     return done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 def test_e1_a_projects_test_cases_run_their_jobs(kind: str, pg_database: str, tmp_path: Path) -> None:
     """Plain tasks ran in threads, on connections that do not see the test's transaction; the test database
@@ -40,6 +41,7 @@ def test_e1_a_projects_test_cases_run_their_jobs(kind: str, pg_database: str, tm
     assert RAN in run_tests(url)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variable", ["SHOP_JOBS_URL", "WINDLASS_DATABASE_URL"])
 def test_e1_tests_never_write_to_a_real_store(
     variable: str, pg_database: str, pg_dsn: str, tmp_path: Path
@@ -75,6 +77,7 @@ def stored_in(dsn: str) -> int:
         return real.jobs(state="ready").count().jobs + real.jobs(state="scheduled").count().jobs
 
 
+@pytest.mark.slow
 def test_e1_parallel_tests_have_a_schema_each(pg_server: Server, pg_database: str) -> None:
     """Copies of the test database are made from it, which nobody may be connected to then."""
     assert RAN in run_tests(pg_database, "--parallel", "2")

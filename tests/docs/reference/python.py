@@ -66,7 +66,7 @@ FACTORIES: Final = (
 """Nobody makes these by hand, or not with all of their parameters."""
 HIDDEN: Final = {
     "Windlass": {"hooks"}, "TestMode": {"producer"}, "Schedules": {"declare", "aseed", "declared"},
-    "Worker": {"began", "ended", "steer", "wake", "cancel", "lose", "can_run", "running"},
+    "Worker": {"began", "ended", "assign", "wake", "cancel", "lose", "can_run", "running"},
     "Batch": {"transaction"},
     "WindlassDurability": {"in_durable_context", "get_default_run_id", "get_default_conversation_id",
                            "get_durable_operation_backend", "wrap_model_request", "wrap_run"},

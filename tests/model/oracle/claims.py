@@ -55,14 +55,14 @@ class Claims(Base):
         queues: Sequence[str] | Mapping[str, int],
         limit: int,
         needs: Needs = NOTHING,
-        crowds: Mapping[str, int] = NOTHING,
+        peers: Mapping[str, int] = NOTHING,
         abilities: Set[str] = NONE,
     ) -> list[Claim]:
         now = self._clock()
         room = dict(queues) if isinstance(queues, Mapping) else dict.fromkeys(queues, limit)
-        for queue, crowd in crowds.items():
+        for queue, workers in peers.items():
             if room.get(queue, 0) > 1:
-                room[queue] = min(room[queue], fair_share(self._tables.waiting_in(queue, abilities), crowd))
+                room[queue] = min(room[queue], fair_share(self._tables.waiting_in(queue, abilities), workers))
         claims = self._claim(worker, dict(room), limit, needs, abilities, now)
         left = limit - sum(len(claim.jobs) for claim in claims)
         if claims and claims[-1].jobs[0].deaths:
@@ -191,7 +191,7 @@ class Claims(Base):
                 repeated += 1
             else:
                 refused.append(outcome.job.id)
-        handed = () if room is None or repeated else self._hand_over(mine, room, quiet, now)
+        handed = () if room is None or repeated else self._claim_freed(mine, room, quiet, now)
         return Finished(applied, repeated, tuple(refused), tuple(handed))
 
     def _quiet(self, room: Room | None, abilities: Set[str]) -> dict[str, int]:
@@ -200,7 +200,7 @@ class Claims(Base):
         busy = {lane.queue for lane in lanes if lane.waiting}
         return {name: n for name, n in room.queues.items() if n > 0 and name not in busy} if room else {}
 
-    def _hand_over(self, worker: Worker, room: Room, left: dict[str, int], now: float) -> list[Claim]:
+    def _claim_freed(self, worker: Worker, room: Room, left: dict[str, int], now: float) -> list[Claim]:
         """What a flush has let into these queues goes to its worker, as far as a claim could give it out."""
         tables, claims = self._tables, list[Claim]()
         for lane in tables.open_lanes(left, now, worker.info.abilities):

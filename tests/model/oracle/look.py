@@ -1,4 +1,4 @@
-"""Looking and steering: lookup, listing, counts, cancel, delete and retry, and waiting."""
+"""Looking and managing: lookup, listing, counts, cancel, delete and retry, and waiting."""
 
 from __future__ import annotations
 
@@ -190,11 +190,11 @@ class Look(Base):
             soon = min([timeout, *(pace.soon(now) for pace in paces if pace.bucket.available(now) < 1)])
         return await self._until(look, soon) is True
 
-    async def relay(self, queues: Sequence[str], tell: Callable[[WakeUp], None]) -> None:
+    async def forward_wakeups(self, queues: Sequence[str], forward: Callable[[WakeUp], None]) -> None:
         await asyncio.get_running_loop().create_future()
 
-    def told(self, wake_up: WakeUp | None) -> None:
-        """It hears by itself."""
+    def on_wakeup(self, wake_up: WakeUp | None) -> None:
+        """It receives wake-ups by itself."""
 
     async def rehearse(self, worker: int, queues: Sequence[str]) -> None:
         """There is nothing to warm up."""

@@ -69,9 +69,9 @@ class Worker:
 
     info: WorkerInfo
     started_at: float
-    beat_at: float
+    heartbeat_at: float
     alive: bool = True
-    beat: int = 0
+    heartbeat: int = 0
     running: list[Job] = field(default_factory=list)
     ended: dict[tuple[int, int, int], int] = field(default_factory=dict)
     split: set[tuple[int, int, int]] = field(default_factory=set)

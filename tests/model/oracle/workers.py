@@ -1,4 +1,4 @@
-"""The life of a worker: register, beat, retire, and the rescue of what a dead one held."""
+"""The life of a worker: register, heartbeat, retire, and the rescue of what a dead one held."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.model.oracle.tables import Worker
 from windlass.core.retry import DeathPolicy
 from windlass.core.routing import Published, choose_published
 from windlass.core.states import Kind, State
-from windlass.store.records import Beat, Rescued, WorkerInfo, WorkerRecord
+from windlass.store.records import Heartbeat, Rescued, WorkerInfo, WorkerRecord
 
 
 class Workers(Base):
@@ -21,7 +21,7 @@ class Workers(Base):
         if worker.id in self._tables.workers:
             raise ValueError(f"worker id {worker.id} was used before; draw a new one")
         now = self._clock()
-        self._tables.workers[worker.id] = Worker(worker, started_at=now, beat_at=now)
+        self._tables.workers[worker.id] = Worker(worker, started_at=now, heartbeat_at=now)
 
     @atomic
     async def retire(self, worker: int) -> int:
@@ -35,11 +35,11 @@ class Workers(Base):
         return len(held)
 
     @atomic
-    async def beat(self, worker: int) -> Beat:
+    async def heartbeat(self, worker: int) -> Heartbeat:
         mine = self._tables.alive(worker)
-        mine.beat += 1
-        mine.beat_at = self._clock()
-        return Beat(frozenset(job.id for job in mine.running if job.cancel_requested))
+        mine.heartbeat += 1
+        mine.heartbeat_at = self._clock()
+        return Heartbeat(frozenset(job.id for job in mine.running if job.cancel_requested))
 
     @atomic
     async def published_queue(self, task: str) -> str | None:
@@ -66,9 +66,9 @@ class Workers(Base):
                 pid=worker.info.pid,
                 queues=worker.info.queues,
                 alive=worker.alive,
-                beat=worker.beat,
+                heartbeat=worker.heartbeat,
                 started_at=worker.started_at,
-                beat_at=worker.beat_at,
+                heartbeat_at=worker.heartbeat_at,
                 lease=worker.info.lease,
                 abilities=tuple(sorted(worker.info.abilities)),
                 vitals=found.vitals if found is not None else None,
@@ -80,9 +80,9 @@ class Workers(Base):
         ]
 
     @atomic
-    async def rescue(self, worker: int, beat: int, policy: DeathPolicy) -> Rescued | None:
+    async def rescue(self, worker: int, heartbeat: int, policy: DeathPolicy) -> Rescued | None:
         known = self._tables.workers.get(worker)
-        if known is None or (known.alive and known.beat != beat):
+        if known is None or (known.alive and known.heartbeat != heartbeat):
             return None
         known.alive = False
         now = self._clock()

@@ -75,7 +75,7 @@ class World:
         await store.lead(WORKER, 60.0)
         for _ in range(2):
             await store.promote()
-        await store.beat(WORKER)
+        await store.heartbeat(WORKER)
         await store.cluster_view([WORKER])
         for kind, queue in zip(
             (Kind.SUCCEEDED, Kind.RETRY, Kind.DEAD), ("ready", "gated", "fair"), strict=True

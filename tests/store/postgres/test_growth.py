@@ -213,10 +213,10 @@ async def test_a_lane_that_others_emptied_is_watched_until_its_mark_is_set(
         assert await store.wait(NAMES, 5)
     assert await store.claim(worker, NAMES, 10) == []
     assert asked.called == []
-    heard = store._listener.heard_of("q2")
+    heard = store._listener.wakeups_of("q2")
     await other.enqueue(new("q2"))
     assert await drained(store, worker) == ["q2"]
-    assert store._listener.heard_of("q2") == heard
+    assert store._listener.wakeups_of("q2") == heard
 
 
 async def test_a_queue_that_cools_down_comes_back_by_itself(
@@ -250,7 +250,7 @@ async def test_of_many_shared_queues_those_with_jobs_are_shared(
     monkeypatch.setattr(store._db, "query", query)
     await store.enqueue(new("q3", 10))
     assert await store.wait(NAMES, 5)
-    claims = await store.claim(worker, dict.fromkeys(NAMES, 64), 1000, crowds=dict.fromkeys(NAMES, 2))
+    claims = await store.claim(worker, dict.fromkeys(NAMES, 64), 1000, peers=dict.fromkeys(NAMES, 2))
     assert [(claim.queue, len(claim.jobs)) for claim in claims] == [("q3", 5)]
     assert asked == [("waiting_in", ["q3"], [])]
 

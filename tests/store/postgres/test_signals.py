@@ -164,12 +164,12 @@ async def test_w2_a_signal_whose_job_goes_on_before_it_could_be_woken(alone: Bas
 
 async def test_w2_a_cancel_that_is_rolled_back_does_not_swallow_the_signal(alone: Base) -> None:
     lane, worker, job = await suspended(alone)
-    (steering,) = await alone.sessions(1)
-    await steering.begin()
-    assert await steering.value("SELECT windlass.cancel($1)", job.id) == "cancelled"
+    (operator,) = await alone.sessions(1)
+    await operator.begin()
+    assert await operator.value("SELECT windlass.cancel($1)", job.id) == "cancelled"
     assert await alone.look.value(OWN, job.id) == "delivered"
     assert await alone.look.value(LOOK) == 0
-    await steering.rollback()
+    await operator.rollback()
     assert await alone.look.value(LOOK) == 1
     assert await goes_on(alone, lane, worker) == "answered"
 

@@ -65,7 +65,7 @@ async def test_a_worker_that_fell_silent_serves_nobody(tmp_path: Path) -> None:
         assert (await findings(store))["queues"].level == "ok"
         await clock.advance(20)
         assert (await findings(store))["queues"].level == "warning"
-        await store.beat(1)
+        await store.heartbeat(1)
         assert (await findings(store))["queues"].level == "ok"
 
 

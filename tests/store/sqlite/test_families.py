@@ -71,8 +71,8 @@ class Crowd:
         """What they do, the more often the oftener it stands here."""
         return (
             self.enqueue, self.enqueue, self.claim, self.claim, self.split, self.split, self.finish,
-            self.finish, self.finish, self.save, self.save, self.steer, self.steer, self.redrive, self.resize,
-            self.promote, self.promote, self.die, self.sweep,
+            self.finish, self.finish, self.save, self.save, self.manage, self.manage, self.redrive,
+            self.resize, self.promote, self.promote, self.die, self.sweep,
         )  # fmt: skip
 
     def fields(self) -> dict[str, Any]:
@@ -140,7 +140,7 @@ class Crowd:
             saved = Checkpoint(f'{{"n": {n}}}', n)
             await self.store.checkpoint(self.worker, self.random.choice(self.held), saved)
 
-    async def steer(self) -> None:
+    async def manage(self) -> None:
         known = [record.id for record in (await self.store.jobs(JobFilter(), 200)).jobs]
         if known:
             verb = self.random.choice((self.store.cancel, self.store.delete, self.store.retry))
@@ -166,7 +166,7 @@ class Crowd:
     async def die(self) -> None:
         if self.random.random() < 0.5:
             (worker,) = await self.store.workers()
-            assert await self.store.rescue(self.worker, worker.beat, DeathPolicy(poison=2)) is not None
+            assert await self.store.rescue(self.worker, worker.heartbeat, DeathPolicy(poison=2)) is not None
             for lost in self.held[:1]:
                 with pytest.raises(WorkerLost):
                     await self.store.split(self.worker, next(self.flushes), lost, Plan(parts=[]))

@@ -1,4 +1,4 @@
-"""A random walk over keyed jobs and handovers: whatever two workers do, no limit is broken, nothing runs
+"""A random walk over keyed jobs and flush claims: whatever two workers do, no limit is broken, nothing runs
 beside itself or again after its end, and nothing is left behind [F3] [F6] [C3] [P12]."""
 
 import random

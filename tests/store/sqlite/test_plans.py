@@ -192,7 +192,7 @@ async def test_who_serves_many_queues_pays_for_those_that_have_jobs(tmp_path: Pa
             mine = [await cost(store, partial(store.claim, 1, names, 10))]
             await store.enqueue([job(queue="q7"), job(queue="not served")])
             mine.append(await cost(store, partial(store.claim, 1, names, 10)))
-            shared = partial(store.claim, 1, dict.fromkeys(names, 10), 10, crowds=dict.fromkeys(names, 2))
+            shared = partial(store.claim, 1, dict.fromkeys(names, 10), 10, peers=dict.fromkeys(names, 2))
             mine.append(await cost(store, shared))
             assert [claim.queue for claim in await store.claim(1, ["q7", *names], 10)] == []
             costs.append(mine)

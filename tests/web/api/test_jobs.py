@@ -252,7 +252,7 @@ async def test_a_job_tells_its_life(app: Windlass) -> None:
         assert listed["errors"][0]["traceback"] == ""
 
 
-# -- steering -----------------------------------------------------------------------------------------------
+# -- managing -----------------------------------------------------------------------------------------------
 
 
 async def test_jobs_are_cancelled_retried_replayed_and_deleted(any_app: Windlass) -> None:

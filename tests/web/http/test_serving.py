@@ -249,6 +249,7 @@ async def test_who_does_not_read_is_given_up(app: Windlass, monkeypatch: pytest.
                     await asyncio.sleep(0.005)
 
 
+@pytest.mark.slow
 async def test_open_streams_do_not_keep_it_from_stopping(
     app: Windlass, caplog: pytest.LogCaptureFixture
 ) -> None:

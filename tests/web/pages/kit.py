@@ -97,7 +97,7 @@ class Filled:
             error = WRONG if kind is Kind.DEAD else None
             await rig.flush(self.worker, [Outcome(job=part, kind=kind, error=error)])
         await store.promote()
-        await self._steered(rig)
+        await self._managed(rig)
 
     async def _ended(self, rig: Rig, state: State) -> int:
         (id,) = await rig.add("t", payload=_json({"text": HOSTILE, "n": 1}), **OPTIONS)
@@ -117,7 +117,7 @@ class Filled:
             await rig.flush(self.worker, [Outcome(job=job, **outcomes[state])])
         return id
 
-    async def _steered(self, rig: Rig) -> None:
+    async def _managed(self, rig: Rig) -> None:
         store = rig.store
         await store.set_queue("mail", {"max_workers": 3})
         await store.throttle("mail", 30.0)

@@ -407,7 +407,7 @@ async def test_every_job_must_be_meant(app: Windlass, visitor: httpx.AsyncClient
     assert not [each for each in some.all("input") if each.get("name") == "everything"]
 
 
-async def test_a_parent_is_steered(filled: Filled, app: Windlass, visitor: httpx.AsyncClient) -> None:
+async def test_a_parent_is_managed(filled: Filled, app: Windlass, visitor: httpx.AsyncClient) -> None:
     here = f"/parents/{filled.parent}"
     assert (await visitor.post(here, data={"do": "parallel", "parallel": "2"})).status_code == 303
     assert (await visitor.post(here, data={"do": "parallel", "parallel": "0"})).status_code == 400
@@ -419,7 +419,7 @@ async def test_a_parent_is_steered(filled: Filled, app: Windlass, visitor: httpx
     assert (parent.parallel, parent.cancel_requested) == (2, True)
 
 
-async def test_schedules_and_budgets_are_steered(
+async def test_schedules_and_budgets_are_managed(
     filled: Filled, app: Windlass, visitor: httpx.AsyncClient
 ) -> None:
     for do in ("pause", "resume"):

@@ -60,7 +60,7 @@ async def test_what_is_done_meanwhile_is_told_together_and_leaving_loses_nothing
     assert store.calls == [1, 5]
 
 
-class Deaf(SQLiteStore):
+class Unwritable(SQLiteStore):
     """A store that accepts no reports."""
 
     async def report(self, source: int, number: int, report: Report) -> float:  # type: ignore[misc]
@@ -73,7 +73,7 @@ class Deaf(SQLiteStore):
 async def test_the_deed_is_done_where_it_cannot_be_told(
     error: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
-    store = Deaf(":memory:")
+    store = Unwritable(":memory:")
     store.error = error
     with Windlass(store=store) as app:
         async with visiting(app) as visitor:

@@ -21,8 +21,8 @@ NOW = 100_000.0
 def worker(id: int, *began: float, told: float = NOW, **vitals: float) -> WorkerRecord:
     jobs = tuple(Busy(at, "t", "mail", NOW - ago) for at, ago in enumerate(began[:20]))
     return WorkerRecord(
-        id=id, label="w", host="h", pid=1, queues=("mail",), alive=True, beat=1, started_at=0.0, beat_at=NOW,
-        vitals=Vitals(running=len(began), slots=2, jobs=jobs, **vitals),  # type: ignore[arg-type]
+        id=id, label="w", host="h", pid=1, queues=("mail",), alive=True, heartbeat=1, started_at=0.0,
+        heartbeat_at=NOW, vitals=Vitals(running=len(began), slots=2, jobs=jobs, **vitals),  # type: ignore[arg-type]
         vitals_at=told,
     )  # fmt: skip
 

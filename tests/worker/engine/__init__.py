@@ -1,1 +1,1 @@
-"""One worker identity at work: its shifts, claims and outcomes, and how it begins and ends."""
+"""One worker identity at work: its sessions, claims and outcomes, and how it begins and ends."""

@@ -11,19 +11,19 @@ from typing import Any
 
 import pytest
 
-from tests.worker.engine.test_suspects import one_that_waits
+from tests.worker.engine.test_crashed_before import one_that_waits
 from tests.worker.line import Line, until, until_it_is
-from tests.worker.shifts import Handlers, on_shift
+from tests.worker.worker_sessions import Handlers, on_session
 from windlass import Context, Retry, State, Windlass
 from windlass.core.states import Kind
 from windlass.store.records import ClaimedJob, Fence, Finished, Outcome, Room
 from windlass.worker.engine import unanswered_claims
-from windlass.worker.engine.shift import Shift
+from windlass.worker.engine.worker_session import WorkerSession
 
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Do not wait long where the accounts may differ; the lease of these shifts is short already."""
+    """Do not wait long where the accounts may differ; the lease of these sessions is short already."""
     monkeypatch.setattr(unanswered_claims, "RECHECK", 0.02)
 
 
@@ -46,16 +46,18 @@ class Amnesia:
         return Finished(done.applied + len(lost), done.repeated, done.refused)
 
 
-async def undo_claims(line: Line, shift: Shift, *ids: int) -> list[ClaimedJob]:
+async def undo_claims(line: Line, session: WorkerSession, *ids: int) -> list[ClaimedJob]:
     """Have the store forget that it gave this worker these jobs: they are ready again."""
-    held = [job for claim in await line.real.unfinished(shift.worker) for job in claim.jobs if job.id in ids]
+    held = [
+        job for claim in await line.real.unfinished(session.worker) for job in claim.jobs if job.id in ids
+    ]
     assert len(held) == len(ids)
-    await line.real.finish(shift.worker, 1 << 50, [Outcome(job=job, kind=Kind.RELEASED) for job in held])
+    await line.real.finish(session.worker, 1 << 50, [Outcome(job=job, kind=Kind.RELEASED) for job in held])
     return held
 
 
-def idle(shift: Shift) -> bool:
-    return not any(shift.capacity.busy.values()) and shift.holdings.none
+def idle(session: WorkerSession) -> bool:
+    return not any(session.capacity.busy.values()) and session.holdings.none
 
 
 async def test_s4_an_outcome_that_was_lost_while_the_worker_is_full(
@@ -66,11 +68,11 @@ async def test_s4_an_outcome_that_was_lost_while_the_worker_is_full(
     quick = await handlers.quick.aenqueue()
     amnesia.forgets.add(quick.id)
     others = [await handlers.waits.aenqueue() for _ in range(2)]
-    async with on_shift(wired, line, slots=2) as shift:
+    async with on_session(wired, line, slots=2) as session:
         await until(lambda: amnesia.forgot and len(handlers.running) == 2)
 
         async def holds_it() -> bool:
-            return amnesia.forgot[0] in await line.real.fences(shift.worker)
+            return amnesia.forgot[0] in await line.real.fences(session.worker)
 
         await until_it_is(holds_it, False)
         handlers.proceed.set()
@@ -78,7 +80,7 @@ async def test_s4_an_outcome_that_was_lost_while_the_worker_is_full(
             await until_it_is(job.astatus, State.SUCCEEDED)
         assert handlers.runs == {quick.id: 2, others[0].id: 1, others[1].id: 1}
         assert (await quick.arecord()).attempt == 1
-        await until(lambda: idle(shift))
+        await until(lambda: idle(session))
 
 
 async def test_s4_a_claim_that_was_lost_ends_its_run_and_no_slot_leaks(wired: Windlass, line: Line) -> None:
@@ -99,19 +101,19 @@ async def test_s4_a_claim_that_was_lost_ends_its_run_and_no_slot_leaks(wired: Wi
         return "second" if not first else "first"
 
     job = await slow.aenqueue()
-    async with on_shift(wired, line, slots=2) as shift:
+    async with on_session(wired, line, slots=2) as session:
         await until(lambda: len(starts) == 1)
-        await undo_claims(line, shift, job.id)
+        await undo_claims(line, session, job.id)
         await until(lambda: len(starts) == 2)
         assert starts[0][0] != starts[1][0]
-        assert [run.job.id for run in shift.running] == [job.id, job.id]
+        assert [run.job.id for run in session.running] == [job.id, job.id]
         unwind.set()
-        await until(lambda: len(shift.running) == 1)
+        await until(lambda: len(session.running) == 1)
         proceed.set()
         await until_it_is(job.astatus, State.SUCCEEDED)
         assert await job.aresult() == "second"
-        await until(lambda: idle(shift))
-        assert shift.log.refused == 0  # nothing was written for the first
+        await until(lambda: idle(session))
+        assert session.log.refused == 0  # nothing was written for the first
         more = [await slow.aenqueue() for _ in range(4)]
         for each in more:
             await until_it_is(each.astatus, State.SUCCEEDED)
@@ -140,13 +142,13 @@ async def test_s4_what_a_lost_run_returns_is_not_written(wired: Windlass, line: 
         return "the second"
 
     job = await stubborn.aenqueue()
-    async with on_shift(wired, line, slots=1) as shift:
+    async with on_session(wired, line, slots=1) as session:
         await until(lambda: len(fences) == 1)
-        await undo_claims(line, shift, job.id)
+        await undo_claims(line, session, job.id)
         await until_it_is(job.astatus, State.SUCCEEDED)
-        await until(lambda: idle(shift))
+        await until(lambda: idle(session))
         assert await job.aresult() == "the second"
-        assert shift.log.refused == 1  # counted, and never sent
+        assert session.log.refused == 1  # counted, and never sent
         assert all(each.job.claim != fences[0] for each in sent)
 
 
@@ -154,33 +156,33 @@ async def test_s4_what_waits_for_a_slot_is_dropped_where_its_claim_was_lost(
     wired: Windlass, line: Line, handlers: Handlers
 ) -> None:
     """It would have been started here and elsewhere."""
-    async with on_shift(wired, line, slots=1) as shift:
+    async with on_session(wired, line, slots=1) as session:
         warm = [await handlers.quick.aenqueue() for _ in range(30)]  # short ones: some are claimed ahead
         for job in warm:
             await until_it_is(job.astatus, State.SUCCEEDED)
         waits = await handlers.waits.aenqueue()
         ahead = [await handlers.quick.aenqueue() for _ in range(3)]
-        await until(lambda: any(shift.capacity.buffers.values()))
-        (first, *_) = [job.id for buffer in shift.capacity.buffers.values() for job in buffer]
-        (old,) = await undo_claims(line, shift, first)
-        await until(lambda: all(job.fence != old.fence for job in shift.capacity.buffers["default"]))
+        await until(lambda: any(session.capacity.buffers.values()))
+        (first, *_) = [job.id for buffer in session.capacity.buffers.values() for job in buffer]
+        (old,) = await undo_claims(line, session, first)
+        await until(lambda: all(job.fence != old.fence for job in session.capacity.buffers["default"]))
         handlers.proceed.set()
         for job in (waits, *ahead):
             await until_it_is(job.astatus, State.SUCCEEDED)
         assert all(n == 1 for n in handlers.runs.values())
 
 
-async def test_s4_a_suspect_that_waits_is_dropped_where_its_claim_was_lost(
+async def test_s4_a_crashed_job_that_waits_is_dropped_where_its_claim_was_lost(
     wired: Windlass, line: Line, handlers: Handlers
 ) -> None:
     """[C8] The quarantine opens again, or nothing would be claimed any more."""
-    async with one_that_waits(wired, line, handlers) as (shift, alone, _beside):
-        waiting = shift.slots.quarantine.waiting
+    async with one_that_waits(wired, line, handlers) as (session, alone, _beside):
+        waiting = session.slots.quarantine.waiting
         assert waiting is not None
         line.before["claim"] = asyncio.Event().wait  # or it would come again at once
-        await undo_claims(line, shift, alone)
-        await until(lambda: shift.slots.quarantine.waiting is not waiting)
-        assert not shift.slots.quarantine.closed
+        await undo_claims(line, session, alone)
+        await until(lambda: session.slots.quarantine.waiting is not waiting)
+        assert not session.slots.quarantine.closed
     assert handlers.runs[alone] == 0
 
 
@@ -196,17 +198,17 @@ async def test_s4_the_others_of_a_batch_go_on(wired: Windlass, line: Line) -> No
             await proceed.wait()
 
     jobs = [await many.aenqueue(n) for n in range(3)]
-    async with on_shift(wired, line, slots=1) as shift:
+    async with on_session(wired, line, slots=1) as session:
         await until(lambda: calls == [[0, 1, 2]])
-        await undo_claims(line, shift, jobs[1].id)
-        await until(lambda: any(run.why is not None for run in shift.running))
-        assert len(shift.running) == 3
+        await undo_claims(line, session, jobs[1].id)
+        await until(lambda: any(run.why is not None for run in session.running))
+        assert len(session.running) == 3
         proceed.set()
         for job in jobs:
             await until_it_is(job.astatus, State.SUCCEEDED)
-        await until(lambda: idle(shift))
+        await until(lambda: idle(session))
         assert calls == [[0, 1, 2], [1]]
-        assert shift.log.refused == 1
+        assert session.log.refused == 1
 
 
 @pytest.mark.parametrize("line", ["sqlite"], indirect=True)  # the model has no transactions of handlers
@@ -224,9 +226,9 @@ async def test_s4_one_that_ends_with_its_own_transaction_is_not_stopped(wired: W
         return "too late"
 
     job = await own.aenqueue()
-    async with on_shift(wired, line, slots=1) as shift:
+    async with on_session(wired, line, slots=1) as session:
         await until(after.is_set)
-        await until(lambda: idle(shift))
+        await until(lambda: idle(session))
     assert await job.aresult() == "mine"
 
 
@@ -246,10 +248,10 @@ async def test_s4_nothing_is_taken_for_lost_in_the_thick_of_it(
     for name in ("finish", "fences", "claim"):
         line.after[name] = line.before[name] = late
     jobs = [await handlers.quick.aenqueue() for _ in range(300)]
-    async with on_shift(wired, line, slots=8) as shift:
+    async with on_session(wired, line, slots=8) as session:
         for job in jobs:
             await until_it_is(job.astatus, State.SUCCEEDED)
-        await until(lambda: idle(shift))
+        await until(lambda: idle(session))
         await until(lambda: line.arguments["fences"][1] > 1)  # what had ended is not looked at again
     assert line.calls["fences"] > 3
     assert set(handlers.runs.values()) == {1}

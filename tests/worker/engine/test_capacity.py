@@ -47,7 +47,7 @@ def test_k10_after_a_claim_of_long_jobs_the_others_come_first(clock: Clock) -> N
     """[K10] For a tenth of a second it asks only for what comes free."""
     shared = made(serving=3)
     assert shared.wants() == {"q": 16}
-    assert shared.crowds({"q": 16}) == {"q": 3}
+    assert shared.peers({"q": 16}) == {"q": 3}
     take(shared, 2)
     assert shared.wants() == {}
     assert shared.ramp("q") == pytest.approx(RAMP)
@@ -89,11 +89,11 @@ def test_k10_short_jobs_and_lone_workers_are_not_held_up(clock: Clock) -> None:
     """[K10] Nor is a drain, which nobody else takes part in."""
     short, alone, drain = made(serving=3), made(serving=1), made(serving=3, total=16)
     for _ in range(100):
-        short.appetites["q"].note(0.001)
+        short.prefetch["q"].note(0.001)
     for each in (short, alone, drain):
         take(each, 4)
         assert each.wants()["q"] >= 12
-        assert each.crowds({"q": 12}) == {}
+        assert each.peers({"q": 12}) == {}
         assert each.ramp("q") == 0
 
 

@@ -20,8 +20,8 @@ from windlass.worker.engine.drain import Drained, drain
 
 
 @pytest.fixture
-def quick_beats(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "BEATS", 3000)  # of a lease of 30 s
+def quick_heartbeats(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "HEARTBEATS", 3000)  # of a lease of 30 s
 
 
 def test_sync_and_async_tasks_run_side_by_side(any_app: Windlass) -> None:
@@ -132,8 +132,8 @@ def test_jobs_for_later_are_left_unless_they_come_due_in_time(any_app: Windlass)
     assert (soon.status(), far.status()) == (State.SUCCEEDED, State.SCHEDULED)
 
 
-@pytest.mark.usefixtures("quick_beats")
-async def test_o5_a_running_job_is_cancelled_within_a_beat(app: Windlass) -> None:
+@pytest.mark.usefixtures("quick_heartbeats")
+async def test_o5_a_running_job_is_cancelled_within_a_heartbeat(app: Windlass) -> None:
     waits, started = endless(app)
     job = await waits.aenqueue()
     async with app._store_handle().here() as store:
@@ -144,13 +144,15 @@ async def test_o5_a_running_job_is_cancelled_within_a_beat(app: Windlass) -> Non
     assert await job.astatus() == State.CANCELLED
 
 
-async def test_c4_a_drain_has_the_lease_of_the_settings_and_beats_three_times_as_often(app: Windlass) -> None:
+async def test_c4_a_drain_has_the_lease_of_the_settings_and_sends_heartbeats_three_times_as_often(
+    app: Windlass,
+) -> None:
     @app.task
     async def watch() -> float:
         (worker,) = await app._store_handle().acall(lambda store: store.workers())
-        beaten = worker.beat
-        async with within(5):  # of a lease of 30 s, the first beat takes 10 s
-            while worker.beat < beaten + 2:
+        beaten = worker.heartbeat
+        async with within(5):  # of a lease of 30 s, the first heartbeat takes 10 s
+            while worker.heartbeat < beaten + 2:
                 await asyncio.sleep(0.01)
                 (worker,) = await app._store_handle().acall(lambda store: store.workers())
         return worker.lease
@@ -161,7 +163,7 @@ async def test_c4_a_drain_has_the_lease_of_the_settings_and_beats_three_times_as
     assert await job.aresult() == 0.3
 
 
-@pytest.mark.usefixtures("quick_beats")
+@pytest.mark.usefixtures("quick_heartbeats")
 async def test_o5_finished_first_stands_and_a_failure_after_cancel_is_not_retried(app: Windlass) -> None:
     started = {"ends": asyncio.Event(), "fails": asyncio.Event()}
 
@@ -222,7 +224,7 @@ async def test_e8_an_interrupted_job_has_begun_and_expires_no_more(any_app: Wind
         assert (await second.arecord()).options.expires_at is not None
 
 
-@pytest.mark.usefixtures("quick_beats")
+@pytest.mark.usefixtures("quick_heartbeats")
 async def test_c5_a_drain_that_was_declared_dead_stops(app: Windlass) -> None:
     stopped = asyncio.Event()
     started = asyncio.Event()
@@ -240,9 +242,9 @@ async def test_c5_a_drain_that_was_declared_dead_stops(app: Windlass) -> None:
         running = asyncio.create_task(drain(store, app.tasks))
         await started.wait()
         rescued = None
-        while rescued is None:  # its beats go on, so the counter we saw may have moved
+        while rescued is None:  # its heartbeats go on, so the counter we saw may have moved
             (worker,) = await store.workers()
-            rescued = await store.rescue(worker.id, worker.beat, DeathPolicy())
+            rescued = await store.rescue(worker.id, worker.heartbeat, DeathPolicy())
         with pytest.raises(WorkerLost):
             await running
     assert stopped.is_set()
@@ -260,15 +262,15 @@ async def test_c8_a_job_that_has_seen_a_death_runs_alone(app: Windlass) -> None:
         await asyncio.sleep(0.001)
         running.remove(name)
 
-    suspect = await watch.using(priority="urgent").aenqueue("suspect")
+    crashed = await watch.using(priority="urgent").aenqueue("crashed")
     async with app._store_handle().here() as store:
         await store.register(WorkerInfo(id=7))
         await store.claim(7, ["default"], 1)
         assert await store.rescue(7, 0, DeathPolicy()) is not None
         await watch.aenqueue_many([(f"other {number}",) for number in range(20)])
         assert await drain(store, app.tasks, concurrency=4) == Drained(succeeded=21)
-    assert (await suspect.arecord()).deaths == 1
-    assert [names for names in beside if "suspect" in names] == [{"suspect"}]
+    assert (await crashed.arecord()).deaths == 1
+    assert [names for names in beside if "crashed" in names] == [{"crashed"}]
 
 
 async def test_every_outcome_can_be_observed(app: Windlass) -> None:

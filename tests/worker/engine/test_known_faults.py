@@ -17,8 +17,8 @@ pytestmark = pytest.mark.usefixtures("often")
 
 
 async def test_a_heartbeat_that_outlives_its_handler(wired: Windlass, line: Line) -> None:
-    """[C7] However a handler ends, its job is no longer held, though its worker beats on; and when the worker
-    has gone, nothing beats for it."""
+    """[C7] However a handler ends, its job is no longer held, though its worker goes on with heartbeats; and
+    when the worker has gone, no heartbeat is sent for it."""
     started = asyncio.Event()
 
     @wired.task(queue="scene", retry=Retry(1))
@@ -48,10 +48,10 @@ async def test_a_heartbeat_that_outlives_its_handler(wired: Windlass, line: Line
             await until_it_is(jobs[how].astatus, state)
         (worker,) = await living(line)
         assert await line.unfinished(worker.id) == []
-        beats = line.calls["beat"]
-        await until(lambda: line.calls["beat"] > beats)
+        heartbeats = line.calls["heartbeat"]
+        await until(lambda: line.calls["heartbeat"] > heartbeats)
     with pytest.raises(WorkerLost):
-        await line.real.beat(worker.id)
+        await line.real.heartbeat(worker.id)
 
 
 async def test_ownership_by_a_reused_worker_name(line: Line) -> None:
@@ -166,7 +166,7 @@ async def test_a_reclaim_without_a_cap(wired: Windlass, line: Line) -> None:
             rescued = None
             while rescued is None:
                 (worker,) = await living(line)
-                rescued = await line.real.rescue(worker.id, worker.beat, policy)
+                rescued = await line.real.rescue(worker.id, worker.heartbeat, policy)
         await until_it_is(job.astatus, State.DEAD)
         echo = await wired.named("windlass.echo").using(queue="scene").aenqueue(1)
         assert await echo.aresult("10s") == 1
@@ -192,12 +192,12 @@ async def test_a_local_deadline_tied_to_the_lease(wired: Windlass, line: Line) -
         engine = worker._engine
         assert engine is not None
         await until(lambda: engine.busy == 2)
-        shift = engine._shift
-        assert shift is not None
-        limits = {run.job.id: run.limit for run in shift.running}
+        session = engine._session
+        assert session is not None
+        limits = {run.job.id: run.limit for run in session.running}
         assert limits == {jobs[0].id: 1000.0, jobs[1].id: 500.0}
-        beats = line.calls["beat"]
-        await until(lambda: line.calls["beat"] >= beats + 5)  # that is more than a lease
+        heartbeats = line.calls["heartbeat"]
+        await until(lambda: line.calls["heartbeat"] >= heartbeats + 5)  # that is more than a lease
         proceed.set()
         for job in jobs:
             await until_it_is(job.astatus, State.SUCCEEDED)

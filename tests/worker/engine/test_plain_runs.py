@@ -11,7 +11,7 @@ import pytest
 
 from tests.stopwatch import Stopwatch
 from tests.worker.line import Line, until, until_it_is
-from tests.worker.shifts import on_shift
+from tests.worker.worker_sessions import on_session
 from windlass import Retry, State, Windlass
 from windlass.tasks.task import SyncTask
 from windlass.worker.handlers.run import Run, Why
@@ -55,9 +55,9 @@ def holding(app: Windlass) -> Iterator[Held]:
 async def test_a_plain_handler_is_no_task_of_the_loop(wired: Windlass, line: Line) -> None:
     with holding(wired) as held:
         job = await held.task.aenqueue()
-        async with on_shift(wired, line) as shift:
+        async with on_session(wired, line) as session:
             await until(held.started.is_set)
-            (run,) = shift.running
+            (run,) = session.running
             assert run.task is None
             assert run.call is not None
             held.proceed.set()
@@ -69,13 +69,13 @@ async def test_c6_one_that_returned_as_its_time_ran_out_has_succeeded(wired: Win
     """[C6] Its answer was on its way: its thread is not left behind, and takes the next job."""
     with holding(wired) as held:
         job = await held.task.aenqueue()
-        async with on_shift(wired, line, slots=1) as shift:
+        async with on_session(wired, line, slots=1) as session:
             await until(held.started.is_set)
-            (run,) = shift.running
+            (run,) = session.running
             held.has_returned(run)
-            shift.slots._overdue(run)
+            session.slots._overdue(run)
             assert await job.aresult("10s") == "done"
-            assert shift.slots.abandoned == 0
+            assert session.slots.abandoned == 0
             assert await (await held.task.aenqueue()).aresult("10s") == "done"
 
 
@@ -83,13 +83,13 @@ async def test_c5_one_that_returned_when_its_job_was_lost_is_refused(wired: Wind
     """[C5] It is counted, and nothing is written."""
     with holding(wired) as held:
         job = await held.task.aenqueue()
-        async with on_shift(wired, line, slots=1) as shift:
+        async with on_session(wired, line, slots=1) as session:
             await until(held.started.is_set)
-            (run,) = shift.running
+            (run,) = session.running
             held.has_returned(run)
-            shift.slots.stop(run, Why.LOST)
-            await until(lambda: not shift.running)
-            assert (shift.log.refused, shift.log.settled) == (1, True)
+            session.slots.stop(run, Why.LOST)
+            await until(lambda: not session.running)
+            assert (session.log.refused, session.log.settled) == (1, True)
             assert await job.astatus() == State.RUNNING  # as far as the store knows
 
 
@@ -97,9 +97,9 @@ async def test_k2_one_that_returned_as_its_worker_left_has_succeeded(wired: Wind
     """[K2] What was done is not done again."""
     with holding(wired) as held:
         job = await held.task.aenqueue()
-        async with on_shift(wired, line, slots=1) as shift:
+        async with on_session(wired, line, slots=1) as session:
             await until(held.started.is_set)
-            (run,) = shift.running
+            (run,) = session.running
             held.has_returned(run)
         assert await job.aresult("10s") == "done"
 
@@ -112,12 +112,12 @@ async def test_c6_one_that_waits_for_a_thread_for_too_long_is_never_begun(
         job = await held.task.aenqueue()
         wake = Threads._wake
         monkeypatch.setattr(Threads, "_wake", lambda *_: None)
-        async with on_shift(wired, line, slots=1) as shift:
-            await until(lambda: shift.running)
-            (run,) = shift.running
-            shift.slots._overdue(run)
+        async with on_session(wired, line, slots=1) as session:
+            await until(lambda: session.running)
+            (run,) = session.running
+            session.slots._overdue(run)
             await until_it_is(job.astatus, State.DEAD)
-            assert shift.slots.abandoned == 0
+            assert session.slots.abandoned == 0
             monkeypatch.setattr(Threads, "_wake", wake)
             assert not held.started.is_set()
             held.proceed.set()
@@ -137,7 +137,7 @@ async def test_an_error_inside_the_worker_is_told_of_plain_runs_too(
     with holding(wired) as held:
         held.proceed.set()
         job = await held.task.aenqueue()
-        async with on_shift(wired, line) as shift:
+        async with on_session(wired, line) as session:
             await until_it_is(job.astatus, State.DEAD)
-            assert not shift.running
+            assert not session.running
     assert "a bug in the runner" in caplog.text

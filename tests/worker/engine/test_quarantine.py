@@ -26,7 +26,7 @@ def running(*ids: int) -> dict[Fence, None]:
     return dict.fromkeys(job(id, 0).fence for id in ids)
 
 
-def test_c8_a_suspect_waits_for_clean_jobs() -> None:
+def test_c8_a_crashed_job_waits_for_clean_jobs() -> None:
     """[C8] Until they have ended, or for so long."""
     clock = Clock(100.0)
     quarantine = Quarantine(3, clock)
@@ -38,7 +38,7 @@ def test_c8_a_suspect_waits_for_clean_jobs() -> None:
     assert quarantine.admits(running(7).keys())
 
 
-def test_c8_suspects_with_a_life_to_spare_join_each_other() -> None:
+def test_c8_crashed_jobs_with_a_life_to_spare_join_each_other() -> None:
     """[C8]"""
     quarantine = Quarantine(3)
     quarantine.receive(job(1, 1))
@@ -94,7 +94,7 @@ def test_one_that_waits_can_be_taken_out() -> None:
     assert not quarantine.leave(waits)
 
 
-def test_c8_the_wait_goes_on_while_a_suspect_is_offered_to_others() -> None:
+def test_c8_the_wait_goes_on_while_a_crashed_job_is_offered_to_others() -> None:
     """[C8] Two that are passed on in turns wait no longer than one."""
     clock = Clock(100.0)
     quarantine = Quarantine(3, clock)

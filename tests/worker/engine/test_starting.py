@@ -8,7 +8,7 @@ import pytest
 
 from tests.stopwatch import within
 from tests.worker.line import Line, until
-from tests.worker.shifts import on_shift
+from tests.worker.worker_sessions import on_session
 from windlass import Windlass, current_context
 from windlass.worker.engine.slots import AT_ONCE
 
@@ -30,7 +30,7 @@ async def test_a_handler_sees_nothing_that_another_one_set(wired: Windlass, line
 
     wired.task(name="look")(look if kind == "plain" else alook)
     ids = await wired.named("look").aenqueue_many([(number,) for number in range(1, 6)])
-    async with on_shift(wired, line, slots=1):
+    async with on_session(wired, line, slots=1):
         await until(lambda: len(seen) == 5)
     assert seen == [(0, True)] * 5
 
@@ -57,7 +57,7 @@ async def test_jobs_that_end_at_once_leave_the_loop_to_others(wired: Windlass, l
 
     await wired.named("at_once").aenqueue_many([(number,) for number in range(MANY)])
     turn()
-    async with on_shift(wired, line, slots=1), within(20):
+    async with on_session(wired, line, slots=1), within(20):
         await ended.wait()
     assert 1 <= most <= 2 * AT_ONCE  # by a claim, and by who goes on with the one before it
 
@@ -78,7 +78,7 @@ async def test_a_task_factory_of_the_program_is_used(wired: Windlass, line: Line
     loop.set_task_factory(factory)
     try:
         job = await sees.aenqueue()
-        async with on_shift(wired, line):
+        async with on_session(wired, line):
             assert await job.aresult("10s") == 0
     finally:
         loop.set_task_factory(None)

@@ -7,7 +7,7 @@ import pytest
 
 from windlass import Windlass
 from windlass.errors import StoreUnavailable
-from windlass.store.records import Beat, Finished, Outcome, Room, WorkerInfo
+from windlass.store.records import Finished, Heartbeat, Outcome, Room, WorkerInfo
 from windlass.store.sqlite import SQLiteStore
 from windlass.worker.engine import drain as module
 from windlass.worker.engine.drain import Drained, drain
@@ -17,12 +17,12 @@ from windlass.worker.engine.outcomes import OutcomeLog
 class Unsteady(SQLiteStore):
     """A store whose answer to a flush, or whose heartbeat, is lost as often as it is told."""
 
-    def __init__(self, *, lost_answers: int = 0, lost_beats: int = 0) -> None:
+    def __init__(self, *, lost_answers: int = 0, lost_heartbeats: int = 0) -> None:
         super().__init__(":memory:")
         self.lost_answers = lost_answers
-        self.lost_beats = lost_beats
+        self.lost_heartbeats = lost_heartbeats
         self.flushes: list[int] = []
-        self.beat_came_through = asyncio.Event()
+        self.heartbeat_came_through = asyncio.Event()
 
     async def finish(  # type: ignore[misc]
         self, worker: int, flush: int, outcomes: Sequence[Outcome], room: Room | None = None
@@ -34,12 +34,12 @@ class Unsteady(SQLiteStore):
             raise StoreUnavailable("the connection broke after the commit")
         return answer
 
-    async def beat(self, worker: int) -> Beat:  # type: ignore[misc]
-        if self.lost_beats:
-            self.lost_beats -= 1
+    async def heartbeat(self, worker: int) -> Heartbeat:  # type: ignore[misc]
+        if self.lost_heartbeats:
+            self.lost_heartbeats -= 1
             raise StoreUnavailable("no route to host")
-        answer = await super().beat(worker)
-        self.beat_came_through.set()
+        answer = await super().heartbeat(worker)
+        self.heartbeat_came_through.set()
         return answer
 
 
@@ -55,11 +55,11 @@ async def test_c5_a_flush_without_an_answer_is_sent_again_under_its_number(
     assert caplog.text.count("cannot write 1 outcome,") == 1
 
 
-async def test_c4_a_failed_beat_is_logged_and_tried_again(
+async def test_c4_a_failed_heartbeat_is_logged_and_tried_again(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "BEATS", 6000)  # of a lease of 30 s
-    store = Unsteady(lost_beats=2)
+    monkeypatch.setattr(module, "HEARTBEATS", 6000)  # of a lease of 30 s
+    store = Unsteady(lost_heartbeats=2)
     app = Windlass(store=store)
     proceed = asyncio.Event()
 
@@ -70,7 +70,7 @@ async def test_c4_a_failed_beat_is_logged_and_tried_again(
     await waits.aenqueue()
     async with app._store_handle().here() as opened:
         running = asyncio.create_task(drain(opened, app.tasks))
-        await store.beat_came_through.wait()
+        await store.heartbeat_came_through.wait()
         proceed.set()
         assert await running == Drained(succeeded=1)
     assert caplog.text.count("a heartbeat failed") == 2

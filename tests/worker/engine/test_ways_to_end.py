@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.worker.line import Line, set_quick, until, until_it_is
-from tests.worker.scene import Scene, beats_since, living
+from tests.worker.scene import Scene, heartbeats_since, living
 from windlass import Cancelled, Context, Retry, Snooze, SourceGone, State, Throttled, Windlass
 from windlass.store.sqlite import SQLiteStore
 from windlass.testing import Clock
@@ -110,20 +110,20 @@ async def test_o3_a_throttle_closes_the_queue_and_gives_its_siblings_back(
 
 
 @pytest.mark.parametrize("line", ["memory"], indirect=True)
-async def test_o3_beats_go_on_through_a_cool_down(wired: Windlass, line: Line, scene: Scene) -> None:
+async def test_o3_heartbeats_go_on_through_a_cool_down(wired: Windlass, line: Line, scene: Scene) -> None:
     """[C7] A worker whose queues all cool is alive."""
     async with wired.worker({"scene": 2}):
         await until_it_is(lambda: _count(line), 1)
         await line.throttle("scene", 600)
         (worker,) = await living(line)
-        await until_it_is(lambda: beats_since(line, worker.beat), True)
+        await until_it_is(lambda: heartbeats_since(line, worker.heartbeat), True)
 
 
 async def test_o5_a_cancel_that_overtakes_the_claim_is_heard_a_moment_later(
     wired: Windlass, line: Line, scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """[O5] The store has given the job out, and its worker does not know of it yet. Not with the next beat,
-    which here comes after a quarter of an hour."""
+    """[O5] The store has given the job out, and its worker does not know of it yet. Not with the next
+    heartbeat, which here comes after a quarter of an hour."""
     monkeypatch.setattr("windlass.cluster.member.AGAIN", 1.0)
     set_quick(wired, lease=3000.0)
     arrives = asyncio.Event()
@@ -136,9 +136,9 @@ async def test_o5_a_cancel_that_overtakes_the_claim_is_heard_a_moment_later(
     async with wired.worker({"scene": 1}):
         job = await scene.waits.aenqueue()
         await until_it_is(job.astatus, State.RUNNING)
-        beats = line.calls["beat"]
+        heartbeats = line.calls["heartbeat"]
         assert await line.real.cancel([job.id]) == {job.id: "requested"}
-        await until(lambda: line.calls["beat"] > beats)
+        await until(lambda: line.calls["heartbeat"] > heartbeats)
         arrives.set()
         await until_it_is(job.astatus, State.CANCELLED)
 
@@ -185,11 +185,11 @@ async def test_o4_an_unknown_task_waits_uncharged(
     assert "has no task not.here" in caplog.text
 
 
-async def test_o5_cancel_here_is_at_once_and_elsewhere_within_a_beat(
+async def test_o5_cancel_here_is_at_once_and_elsewhere_within_a_heartbeat(
     wired: Windlass, line: Line, scene: Scene
 ) -> None:
     """[O5]"""
-    set_quick(wired, lease=30.0)  # so that no beat comes to help the first one
+    set_quick(wired, lease=30.0)  # so that no heartbeat comes to help the first one
     job = await scene.waits.aenqueue()
     async with wired.worker({"scene": 2}):
         await scene.started.wait()

@@ -8,7 +8,7 @@ import pytest
 
 from tests.apps import clocked
 from tests.worker.line import Line, until
-from tests.worker.shifts import on_shift
+from tests.worker.worker_sessions import on_session
 from windlass import Context, Dead, Retry, Snooze, State, Windlass
 from windlass.errors import ConfigurationError, InvalidArguments
 from windlass.tasks.options import Template
@@ -133,10 +133,10 @@ async def test_one_slot_holds_a_whole_batch(wired: Windlass, line: Line) -> None
         await proceed.wait()
 
     await held.aenqueue_many([(n,) for n in range(20)])
-    async with on_shift(wired, line, slots=2) as shift:
+    async with on_session(wired, line, slots=2) as session:
         await until(lambda: len(sizes) == 2)
         assert sizes == [5, 5]
-        assert len(shift.running) == 10
+        assert len(session.running) == 10
         proceed.set()
         await until(lambda: sum(sizes) == 20)
 
@@ -153,12 +153,12 @@ async def test_cancel_of_one_leaves_the_others_alone(wired: Windlass, line: Line
         return answers
 
     jobs = [await held.aenqueue(n) for n in range(3)]
-    async with on_shift(wired, line, slots=1) as shift:
+    async with on_session(wired, line, slots=1) as session:
         await started.wait()
-        shift.cancel({jobs[0].id, jobs[1].id})
+        session.cancel({jobs[0].id, jobs[1].id})
         answers[:] = [ValueError("gave up"), None, None]
         proceed.set()
-        await until(lambda: shift.holdings.none)
+        await until(lambda: session.holdings.none)
     states = [await job.astatus() for job in jobs]
     assert states == [State.CANCELLED, State.SUCCEEDED, State.SUCCEEDED]
 
@@ -169,10 +169,10 @@ async def test_a_batch_that_hangs_times_out_as_a_whole(wired: Windlass, line: Li
         await asyncio.Event().wait()
 
     jobs = [await hangs.aenqueue(n) for n in range(3)]
-    async with on_shift(wired, line, slots=1) as shift:
-        await until(lambda: shift.holdings.none and not shift.running)
+    async with on_session(wired, line, slots=1) as session:
+        await until(lambda: session.holdings.none and not session.running)
         await until(lambda: line.calls["finish"] > 0)
-        await shift.log.flush()
+        await session.log.flush()
     assert {await job.astatus() for job in jobs} == {State.DEAD}
 
 
@@ -200,13 +200,13 @@ async def test_a_batch_of_which_all_are_cancelled_ends(wired: Windlass, line: Li
         await asyncio.Event().wait()
 
     jobs = [await hangs.aenqueue(n) for n in range(3)]
-    async with on_shift(wired, line, slots=1) as shift:
+    async with on_session(wired, line, slots=1) as session:
         await started.wait()
-        shift.cancel({jobs[0].id})
-        assert len(shift.running) == 3
-        shift.cancel({job.id for job in jobs})
-        await until(lambda: not shift.running)
-        await shift.log.flush()
+        session.cancel({jobs[0].id})
+        assert len(session.running) == 3
+        session.cancel({job.id for job in jobs})
+        await until(lambda: not session.running)
+        await session.log.flush()
     assert {await job.astatus() for job in jobs} == {State.CANCELLED}
 
 
@@ -218,11 +218,11 @@ async def test_a_cancelled_one_does_not_keep_the_others_from_their_timeout(
         await asyncio.Event().wait()
 
     jobs = [await hangs.aenqueue(n) for n in range(3)]
-    async with on_shift(wired, line, slots=1) as shift:
-        await until(lambda: len(shift.running) == 3)
-        shift.cancel({jobs[0].id})
-        await until(lambda: not shift.running)
-        await shift.log.flush()
+    async with on_session(wired, line, slots=1) as session:
+        await until(lambda: len(session.running) == 3)
+        session.cancel({jobs[0].id})
+        await until(lambda: not session.running)
+        await session.log.flush()
     assert [await job.astatus() for job in jobs] == [State.CANCELLED, State.DEAD, State.DEAD]
 
 

@@ -66,7 +66,7 @@ async def telling(app: Windlass) -> AsyncIterator[Told]:
         yield told
 
 
-async def steer(app: Windlass, verb: str, way: str, job: int) -> Any:
+async def manage(app: Windlass, verb: str, way: str, job: int) -> Any:
     """Cancel or delete it; the answer in one word."""
     if way == "python":
         return await (app.job(job).acancel() if verb == "cancel" else app.job(job).adelete())
@@ -100,7 +100,7 @@ async def test_w2_o5_it_is_cancelled(any_app: Windlass, url: str, way: str, how:
         job = await told.suspended(how)
         loyal = await told.after.using(after=[job]).aenqueue("loyal")
         whatever = await told.after.using(after=[job], otherwise="run").aenqueue("whatever")
-        assert await steer(any_app, "cancel", way, job.id) == "cancelled"
+        assert await manage(any_app, "cancel", way, job.id) == "cancelled"
         assert await job.astatus() == "cancelled"
         await whatever.aresult("10s")
         assert await ended(loyal) == "dead"
@@ -126,7 +126,7 @@ async def test_w2_o5_it_is_deleted(any_app: Windlass, url: str, way: str, how: s
         job = await told.suspended(how)
         loyal = await told.after.using(after=[job]).aenqueue("loyal")
         whatever = await told.after.using(after=[job], otherwise="run").aenqueue("whatever")
-        assert await steer(any_app, "delete", way, job.id) == "deleted"
+        assert await manage(any_app, "delete", way, job.id) == "deleted"
         with pytest.raises(JobNotFound):
             await job.astatus()
         await whatever.aresult("10s")

@@ -53,7 +53,7 @@ async def test_a_transaction_of_a_lost_worker_commits_nothing(tmp_path: Path) ->
         async def books(ctx: Context) -> None:
             if not ctx.deaths:
                 started.set()
-                with contextlib.suppress(asyncio.CancelledError):  # deaf to it: the fence must hold
+                with contextlib.suppress(asyncio.CancelledError):  # ignores it: the fence must hold
                     await proceed.wait()
             async with ctx.transaction() as connection:
                 connection.execute("INSERT INTO book VALUES (?)", (ctx.deaths,))

@@ -5,7 +5,7 @@ import pytest
 
 from tests.worker.handlers import process_tasks
 from tests.worker.line import Line, until_it_is
-from tests.worker.shifts import on_shift
+from tests.worker.worker_sessions import on_session
 from windlass import Retry, Snooze, State, Windlass
 from windlass.errors import RemoteError
 from windlass.signals import Signal
@@ -24,7 +24,7 @@ async def ends(app: Windlass, line: Line, error: BaseException, *, plain: bool) 
         raise error
 
     task = app.task(name="odd", retry=POLICY)(in_thread if plain else on_loop)
-    async with on_shift(app, line):
+    async with on_session(app, line):
         job = await task.aenqueue()
         await until_it_is(job.astatus, State.DEAD)
         record = await job.arecord()
@@ -60,7 +60,7 @@ async def test_o9_a_handler_that_asks_for_another_attempt_gets_it(wired: Windlas
             raise asked.pop() from FileNotFoundError("gone")
         return len(attempts)
 
-    async with on_shift(wired, line):
+    async with on_session(wired, line):
         assert await (await asks.aenqueue()).aresult("10s") == 3
 
 

@@ -30,5 +30,5 @@ def test_f1_a_run_says_how_old_its_tokens_are() -> None:
 def test_f1_what_it_said_last_is_what_it_used_before() -> None:
     spending = Spending(NEEDS, lambda claim: time.monotonic())
     assert (spending.said(JOB, "b", 5)["before"], spending.said(JOB, "b", 5)["tokens"]) == (3, 5)
-    spending.heard(JOB, "b", 5)
+    spending.note(JOB, "b", 5)
     assert spending.said(JOB, "b", 7)["before"] == 5

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.worker.line import Line
-from tests.worker.shifts import on_shift
+from tests.worker.worker_sessions import on_session
 from windlass import Context, Retry, Windlass
 from windlass.errors import JobFailed
 from windlass.worker.handlers.run import Why
@@ -119,12 +119,12 @@ async def test_w1_a_run_that_waits_for_its_steps_is_still_running(
         return await asyncio.gather(ctx.step("slow", slow.on_loop), ctx.step("tried", tried.once))
 
     job = await work.aenqueue()
-    async with on_shift(wired, line) as shift:
+    async with on_session(wired, line) as session:
         await tried.failed.wait()
-        (run,) = shift.running
+        (run,) = session.running
         for _ in range(50):
             await asyncio.sleep(0)
-        assert list(shift.running) == [run]
+        assert list(session.running) == [run]
         assert await job.astatus() == "running"
         slow.proceed()
         await job.aresult("10s")
@@ -267,15 +267,15 @@ async def test_w1_c7_a_run_that_is_told_to_stop_cancels_the_steps_it_has_left(
         await asyncio.gather(ctx.step("slow", slow.on_loop), ctx.step("tried", tried.once))
 
     job = await work.aenqueue()
-    async with on_shift(wired, line) as shift:
+    async with on_session(wired, line) as session:
         await tried.failed.wait()
-        (run,) = shift.running
-        shift.slots.stop(run, why)
-        await shift.slots.all_ended(10)
-        assert not shift.running
+        (run,) = session.running
+        session.slots.stop(run, why)
+        await session.slots.all_ended(10)
+        assert not session.running
         assert slow.cancelled.is_set()
         assert slow.at_once == 0
-        await shift.log.flush()
+        await session.log.flush()
         state = await job.astatus()
         match why:
             case Why.TIMEOUT:
@@ -298,17 +298,17 @@ async def test_w1_a_thread_of_a_step_is_left_behind_when_its_time_is_up(
         await ctx.step("slow", slow.in_thread)
 
     job = await work.aenqueue()
-    async with on_shift(wired, line) as shift:
+    async with on_session(wired, line) as session:
         await slow.begun()
-        (run,) = shift.running
-        shift.cancel({job.id})
+        (run,) = session.running
+        session.cancel({job.id})
         for _ in range(50):
             await asyncio.sleep(0)
-        assert list(shift.running) == [run]
-        shift.slots.stop(run, why)
-        await shift.slots.all_ended(10)
-        assert not shift.running
-        await shift.log.flush()
+        assert list(session.running) == [run]
+        session.slots.stop(run, why)
+        await session.slots.all_ended(10)
+        assert not session.running
+        await session.log.flush()
         assert await job.astatus() == ("running" if why is Why.LOST else "cancelled")
     assert slow.at_once == 1
 

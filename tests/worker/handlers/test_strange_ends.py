@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.worker.line import Line, until_it_is
-from tests.worker.shifts import on_shift
+from tests.worker.worker_sessions import on_session
 from windlass import Context, Retry, State, Windlass
 from windlass.errors import StoreUnavailable
 from windlass.store.records import Outcome
@@ -27,7 +27,7 @@ async def test_o1_whatever_a_handler_raises_is_a_failed_attempt(
         raise error
 
     task = wired.task(name="odd", retry=Retry(1))(in_thread if plain else on_loop)
-    async with on_shift(wired, line):
+    async with on_session(wired, line):
         odd = await task.aenqueue()
         fine = await wired.aenqueue("windlass.echo", 1)
         assert await fine.aresult("10s") == 1
@@ -40,16 +40,16 @@ async def test_a_run_whose_time_passed_before_its_first_step_is_handed_back(
 ) -> None:
     """Another handler blocked the loop: that is not this job's fault, and it must not stay claimed."""
     job = await wired.aenqueue("windlass.echo", 1)
-    async with on_shift(wired, line, slots=1) as shift:
-        start = shift.slots._start
+    async with on_session(wired, line, slots=1) as session:
+        start = session.slots._start
 
         def start_too_late(claimed: Any) -> None:
             start(claimed)
-            (run,) = shift.running
-            shift.slots._overdue(run)
+            (run,) = session.running
+            session.slots._overdue(run)
             monkeypatch.undo()
 
-        monkeypatch.setattr(shift.slots, "_start", start_too_late)
+        monkeypatch.setattr(session.slots, "_start", start_too_late)
         assert await job.aresult("10s") == 1
     assert (await job.arecord()).attempt == 1
 
@@ -87,5 +87,5 @@ async def test_a_checkpoint_waits_for_a_store_that_is_away_for_a_moment(wired: W
         await ctx.asave({"at": 7})
         return await ctx.asaved()
 
-    async with on_shift(wired, line):
+    async with on_session(wired, line):
         assert await (await saves.aenqueue()).aresult("10s") == {"at": 7}

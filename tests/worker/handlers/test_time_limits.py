@@ -15,7 +15,7 @@ from tests.stopwatch import Stopwatch
 from tests.worker.handlers import process_tasks
 from tests.worker.handlers.process_groups import until_gone, written
 from tests.worker.line import Line, until, until_it_is
-from tests.worker.shifts import Handlers, on_shift
+from tests.worker.worker_sessions import Handlers, on_session
 from windlass import Context, Retry, State, Windlass
 from windlass.tasks.task import SyncTask, TaskOptions
 
@@ -30,7 +30,7 @@ async def test_a_timeout_ends_an_async_handler(
         await asyncio.Event().wait()
 
     job = await hangs.aenqueue()
-    async with on_shift(wired, line):
+    async with on_session(wired, line):
         await until_it_is(job.astatus, State.DEAD)
     (failure,) = (await job.arecord()).errors
     assert (failure.type, failure.message) == ("TimeoutError", "ran longer than its timeout of 0.05 s")
@@ -52,9 +52,9 @@ async def test_a_timeout_gives_up_on_a_thread(
 
     try:
         job = await hangs_in_a_thread.aenqueue()
-        async with on_shift(wired, line, slots=1) as shift:
+        async with on_session(wired, line, slots=1) as session:
             await until_it_is(job.astatus, State.DEAD)
-            assert shift.slots.abandoned == 1
+            assert session.slots.abandoned == 1
             echo = await wired.aenqueue("windlass.echo", 1)
             assert await echo.aresult("10s") == 1  # the one slot is free
         assert "hangs_in_a_thread" in caplog.text
@@ -69,19 +69,19 @@ async def test_a_timeout_kills_a_process(wired: Windlass, line: Line, tmp_path: 
     message = tmp_path / "told"
     hang = wired.named(process_tasks.hang.name).using(timeout="1h", max_attempts=1)
     job = await hang.aenqueue(str(message))
-    async with on_shift(process_tasks.app, line, slots=1) as shift:
+    async with on_session(process_tasks.app, line, slots=1) as session:
         leader = await written(message)
-        (run,) = shift.running
-        shift.slots._overdue(run)  # an hour has passed
+        (run,) = session.running
+        session.slots._overdue(run)  # an hour has passed
         await until_it_is(job.astatus, State.DEAD)
-        assert shift.slots.abandoned == 0
+        assert session.slots.abandoned == 0
     assert not psutil.pid_exists(leader)
     await until_gone(leader)
     assert (await job.arecord()).errors[0].type == "TimeoutError"
 
 
 @contextmanager
-def deaf(
+def ignoring(
     app: Windlass, **options: Unpack[TaskOptions]
 ) -> Iterator[tuple[SyncTask[[], None], threading.Event]]:
     """A task whose thread ignores its cancel until the block ends, and the event of its start."""
@@ -100,25 +100,25 @@ def deaf(
 
 async def test_a_cancelled_thread_still_has_its_time_limit(wired: Windlass, line: Line) -> None:
     """[C6] [O5] One that ignores its cancel does not keep its slot for ever."""
-    with deaf(wired, timeout="200ms") as (ignores, started):
+    with ignoring(wired, timeout="200ms") as (ignores, started):
         job = await ignores.aenqueue()
-        async with on_shift(wired, line, slots=1) as shift:
+        async with on_session(wired, line, slots=1) as session:
             await until(started.is_set)
             assert await job.acancel() == "requested"
-            shift.cancel({job.id})
+            session.cancel({job.id})
             await until_it_is(job.astatus, State.CANCELLED)
-            assert shift.slots.abandoned == 1
-            assert not shift.running
+            assert session.slots.abandoned == 1
+            assert not session.running
 
 
 async def test_a_cancelled_thread_does_not_hold_up_the_end(wired: Windlass, line: Line) -> None:
     """[K2] [O5] The worker gives up on it when it leaves, at once."""
-    with deaf(wired) as (ignores, started):
+    with ignoring(wired) as (ignores, started):
         job = await ignores.aenqueue()
-        async with on_shift(wired, line, slots=1) as shift:
+        async with on_session(wired, line, slots=1) as session:
             await until(started.is_set)
             await job.acancel()
-            shift.cancel({job.id})
+            session.cancel({job.id})
             watch = Stopwatch()
         assert watch.seconds() < 4
         assert await job.astatus() == State.CANCELLED
@@ -139,7 +139,7 @@ async def test_the_jobs_own_timeout_counts_for_more_than_the_tasks(wired: Windla
 
     long, short = await patient.using(timeout="1h").aenqueue(), await hasty.using(timeout="60ms").aenqueue()
     control = await patient.aenqueue()
-    async with on_shift(wired, line):
+    async with on_session(wired, line):
         await until_it_is(short.astatus, State.DEAD)
         await until_it_is(control.astatus, State.DEAD)
         proceed.set()
@@ -152,7 +152,7 @@ async def test_the_safety_bound_ends_whatever_has_no_timeout(
 ) -> None:
     """[C6] And what has a longer one."""
     job, other = await handlers.waits.aenqueue(), await handlers.waits.using(timeout="1h").aenqueue()
-    async with on_shift(wired, line, safety_bound=0.05):
+    async with on_session(wired, line, safety_bound=0.05):
         await until(lambda: handlers.runs == {job.id: 3, other.id: 3})
         await until_it_is(job.astatus, State.DEAD)
         await until_it_is(other.astatus, State.DEAD)
@@ -173,8 +173,8 @@ async def test_finished_first_stands(wired: Windlass, line: Line) -> None:
         return "never"
 
     job = await stubborn.aenqueue()
-    async with on_shift(wired, line) as shift:
+    async with on_session(wired, line) as session:
         await started.wait()
         await job.acancel()
-        shift.cancel({job.id})
+        session.cancel({job.id})
         assert await job.aresult("10s") == "finished"

@@ -10,7 +10,7 @@ import pytest
 
 from tests.postgres_guard import alive
 from tests.worker.line import until
-from windlass.running.groups import exited
+from windlass.running.process_group import exited
 from windlass.worker.processes.adoption import Adopted, adopting
 
 BETWEEN = """

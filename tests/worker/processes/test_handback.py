@@ -180,10 +180,10 @@ async def test_c8_a_rescue_that_must_wait_is_not_replaced_by_a_free_pardon(
     rescue = line.real.rescue
     answers = 0
 
-    async def busy(worker: int, beat: int, policy: DeathPolicy) -> object:
+    async def busy(worker: int, heartbeat: int, policy: DeathPolicy) -> object:
         nonlocal answers
         answers += 1
-        return None if answers < limit else await rescue(worker, beat, policy)
+        return None if answers < limit else await rescue(worker, heartbeat, policy)
 
     monkeypatch.setattr(line.real, "rescue", busy)
     limit = handback.TRIES + 1

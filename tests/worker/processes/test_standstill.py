@@ -10,7 +10,7 @@ import pytest
 
 from tests.chaos.kit import until
 from windlass.testing import Clock
-from windlass.worker.engine.deaf import AWAY
+from windlass.worker.engine.unresponsive import AWAY
 from windlass.worker.processes.standstill import Standstills, switches
 
 WAKES = "import time\nwhile True: time.sleep(0.01)"

@@ -66,7 +66,7 @@ def list_queues(app: Windlass) -> list[QueueRow]:
     return app._store_handle().call(ask)
 
 
-def steer(
+def manage(
     app: Windlass, verb: Verb, ids: Sequence[int], by: str, only: State | None = None
 ) -> dict[str, str]:
     """Retry or cancel jobs, only those in the state `only` where it is given. Recorded in the timeline

@@ -155,7 +155,7 @@ class JobPages(StorePages):
             messages.warning(request, "Choose jobs, and whether to retry or cancel them.")
         else:
             who = f"{request.user.get_username()}@admin"
-            answers = admin_store.steer(app_of(request), cast("admin_store.Verb", verb), ids, who, self.only)
+            answers = admin_store.manage(app_of(request), cast("admin_store.Verb", verb), ids, who, self.only)
             messages.success(request, f"{verb}: {in_words(Counter(answers.values()))}")
         return HttpResponseRedirect(back)
 

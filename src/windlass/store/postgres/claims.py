@@ -92,7 +92,7 @@ class Claims:
         self._head_cache = head_cache
         self._known = KnownLanes(settings.ageing_step)
         self._wakeups = self._known.wakeups
-        listener.subscribe(self._wakeups.hear)
+        listener.subscribe(self._wakeups.note)
         self._asked_at = self._moved_at = -math.inf
         self._pending_pause = FIRST_PENDING_POLL
         self._settled: tuple[frozenset[str], Set[str]] = (frozenset(), core.NONE)
@@ -109,7 +109,7 @@ class Claims:
         queues: Sequence[str] | Mapping[str, int],
         limit: int,
         needs: Needs = NOTHING,
-        crowds: Mapping[str, int] = NOTHING,
+        peers: Mapping[str, int] = NOTHING,
         abilities: Set[str] = core.NONE,
     ) -> list[Claim]:
         """See Store.claim. One round trip where the queues have one or two lanes; see FEW."""
@@ -129,20 +129,20 @@ class Claims:
         few = not fresh and len(room) <= MANY and self._known.count(room, abilities) <= FEW
         if not fresh and len(room) > MANY and self._known.count(woken, abilities) <= FEW:
             self._known.wake(woken)
-        if crowds:
-            await self._share(room, crowds, abilities)
+        if peers:
+            await self._share(room, peers, abilities)
         claims = await self._sweep(worker, room, limit, abilities, room if few else ())
         # Woken for nothing that is known here or that others took: there may be a lane that is new.
         if not claims and not fresh and not self._outrun and (woken or not few):
             await self._refresh(self._to_ask(room))
-            if crowds and len(room) > MANY:
-                await self._share(room, crowds, abilities)
+            if peers and len(room) > MANY:
+                await self._share(room, peers, abilities)
             claims = await self._sweep(worker, room, limit, abilities)
         if claims:
             self._pending_pause = FIRST_PENDING_POLL
             if parts := parts_of(claims):
                 claims += await self._more_parts(worker, claims, parts, room, limit, abilities)
-            elif self._listener.hears and (few or fresh) and self._is_drained(claims, room, limit, abilities):
+            elif self._listener.receives and (few or fresh) and self._is_idle(claims, room, limit, abilities):
                 self._settled = (frozenset(room), abilities)
         return claims
 
@@ -155,7 +155,7 @@ class Claims:
             return False
         return settled.issuperset(queues) and not self._wakeups.any_unseen(queues)
 
-    def _is_drained(
+    def _is_idle(
         self, claims: Sequence[Claim], room: Mapping[str, int], limit: int, abilities: Set[str]
     ) -> bool:
         """Return whether a sweep has asked all lanes of these queues and left each of them marked as idle.
@@ -166,16 +166,16 @@ class Claims:
         lanes = self._known.of(room, abilities)
         return all(lane.idle and not lane.waiting and not lane.ring for lane in lanes)
 
-    async def _share(self, room: dict[str, int], crowds: Mapping[str, int], abilities: Set[str]) -> None:
+    async def _share(self, room: dict[str, int], peers: Mapping[str, int], abilities: Set[str]) -> None:
         """Leave to the other workers of these queues their shares of what waits there [K10]. Of many queues
         those are asked about that may have something."""
-        among = crowds if len(room) <= MANY else {each.head.queue for each in self._known.live_in(crowds)}
+        among = peers if len(room) <= MANY else {each.head.queue for each in self._known.live_in(peers)}
         queues = [queue for queue in among if room.get(queue, 0) > 1]
         if not queues:
             return
         waiting = {r["queue"]: r["n"] for r in await self._db.query("waiting_in", queues, list(abilities))}
         for queue in queues:
-            room[queue] = min(room[queue], fair_share(waiting.get(queue, 0), crowds[queue]))
+            room[queue] = min(room[queue], fair_share(waiting.get(queue, 0), peers[queue]))
 
     async def _more_parts(
         self,
@@ -244,13 +244,13 @@ class Claims:
         patience = max(patience, PENDING_POLL)
         if self._full(wanted):
             patience = min(patience, FULL_POLL)
-        heard = await self._listener.wait(
-            wanted, min(timeout, patience), heard=lambda: self._wakeups.any_unseen(wanted)
+        woken = await self._listener.wait(
+            wanted, min(timeout, patience), woken=lambda: self._wakeups.any_unseen(wanted)
         )
-        if heard:
-            # The caller looks now: what was heard up to here is not told twice.
+        if woken:
+            # The caller looks now: wake-ups up to here are not reported twice.
             self._wakeups.looked(wanted)
-        return heard or patience < timeout
+        return woken or patience < timeout
 
     async def polling(self, queues: Sequence[str]) -> Polling:
         """See Store.polling. A poll asks for the heads of lanes, or where there are few and that was done
@@ -268,7 +268,7 @@ class Claims:
         calls = max(lanes, 1) if lanes <= FEW else 1
         return Polling(every, wakes, (asks + (1 - asks) * calls) / pause, statistics.median(took))
 
-    def handed(self, claims: Collection[Claim]) -> None:
+    def flush_claimed(self, claims: Collection[Claim]) -> None:
         """A flush has made these claims: nobody else has outrun this worker."""
         for claim in claims:
             if lane := self._known.get(claim.lane):
@@ -277,7 +277,7 @@ class Claims:
     def made_room(self, queues: Collection[str]) -> None:
         """Jobs of these queues have ended: who waits here for a queue at its limit may look again [F3]."""
         for queue in self._full(queues):
-            self._listener.hear(queue)
+            self._listener.notify(queue)
 
     def _full(self, queues: Collection[str]) -> set[str]:
         """Return the queues that had as many running as they may when they were last asked [F3]."""
@@ -291,7 +291,7 @@ class Claims:
                 return False
             await self._refresh(room)
             return True
-        every = MOVED_EVERY if self._listener.hears else 0.0
+        every = MOVED_EVERY if self._listener.receives else 0.0
         asked: set[str] = set()
         if self._moved_at <= now - max(every, self._head_cache):
             rows = await self._db.rows("moved_lanes", *self._known.quiet())

@@ -3,7 +3,7 @@ about again. Nothing here talks to the server.
 
 A lane is *live* while there may be something to claim; only live lanes are called. It is *quiet* once it was
 seen empty with its idle mark set: whoever enqueues the next job will call [rule 10]. So of many queues only
-those are asked about that are restless: heard of since, not quiet, or shut. What is kept of the others grows
+those are asked about that are restless: woken since, not quiet, or shut. What is kept of the others grows
 with the queues that a worker serves, what is done with it does not.
 """
 
@@ -51,8 +51,8 @@ class Lane(msgspec.Struct):
 
 
 class Wakeups:
-    """Queues that were heard of: since a caller looked, since one claimed there, and since their heads were
-    asked for. Of queues that nobody has looked for nothing is kept."""
+    """Queues with a wake-up: since a caller looked, since one claimed there, and since their heads were
+    asked for. Only queues that a caller has looked for are kept."""
 
     def __init__(self) -> None:
         self.known: set[str] = set()
@@ -60,11 +60,11 @@ class Wakeups:
         self.unclaimed: set[str] = set()
         self.unasked: set[str] = set()
 
-    def hear(self, topic: object) -> None:
-        """There was a wake-up for this queue; None: there may have been some for any."""
+    def note(self, topic: object) -> None:
+        """Note a wake-up for this queue; None: there may have been some for any."""
         if topic is None:
-            for heard in (self.unseen, self.unclaimed, self.unasked):
-                heard.update(self.known)
+            for woken in (self.unseen, self.unclaimed, self.unasked):
+                woken.update(self.known)
         elif isinstance(topic, str) and topic in self.known:
             self.unseen.add(topic)
             self.unclaimed.add(topic)
@@ -76,14 +76,14 @@ class Wakeups:
         self.unseen -= _both(self.unseen, queues)
 
     def any_unseen(self, queues: Collection[str]) -> bool:
-        """Return whether one of these was heard of since, or was never looked at."""
+        """Return whether one of these had a wake-up since, or was never looked at."""
         return bool(_both(self.unseen, queues)) or not self.known.issuperset(queues)
 
     def claimed(self, queues: Collection[str]) -> set[str]:
-        """Return the queues that were heard of since the last claim there; this is the next."""
-        heard = _both(self.unclaimed, queues)
-        self.unclaimed -= heard
-        return heard
+        """Return the queues that had a wake-up since the last claim there; this is the next."""
+        woken = _both(self.unclaimed, queues)
+        self.unclaimed -= woken
+        return woken
 
 
 class KnownLanes:
@@ -133,16 +133,16 @@ class KnownLanes:
 
     @contextmanager
     def asking(self, queues: Collection[str]) -> Iterator[list[Mapping[str, Any]]]:
-        """Ask for all lanes of these queues: what the server says is added to the list within the block. What
-        is heard meanwhile may be news; what was heard before is, where there is no answer."""
+        """Ask for all lanes of these queues: the server's answer is added to the list within the block. A
+        wake-up that comes meanwhile may be news; an earlier one still is, where there is no answer."""
         now = time.monotonic()
-        heard = _both(self.wakeups.unasked, queues)
-        self.wakeups.unasked -= heard
+        woken = _both(self.wakeups.unasked, queues)
+        self.wakeups.unasked -= woken
         rows: list[Mapping[str, Any]] = []
         try:
             yield rows
         except BaseException:
-            self.wakeups.unasked |= heard
+            self.wakeups.unasked |= woken
             raise
         self.wakeups.known.update(queues)
         self._looks.update(dict.fromkeys(queues, now))

@@ -1,5 +1,5 @@
 """The queues as this process read them last, on PostgreSQL: there may be ten thousand, they are asked for
-each second, and they hardly ever change. The server says by a stamp whether one did; see `steering.sql`."""
+each second, and they hardly ever change. The server says by a stamp whether one did; see `management.sql`."""
 
 from __future__ import annotations
 

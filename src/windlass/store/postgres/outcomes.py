@@ -71,7 +71,7 @@ class Outcomes:
         if checkpointed:
             checkpointed.difference_update(outcome.job.id for outcome in outcomes)
         self._claims.made_room({outcome.job.queue for outcome in outcomes})
-        self._claims.handed(finished.claims)
+        self._claims.flush_claimed(finished.claims)
         return finished
 
     @asynccontextmanager
@@ -157,7 +157,7 @@ async def write(  # noqa: PLR0913 - what is flushed, and what is asked for with 
     room: Room | None = None,
 ) -> tuple[Finished, list[str]]:
     """Write outcomes; the connection may be the handler's, `checkpointed` are jobs with a checkpoint. Lets up
-    to `admit` jobs through the gates where room was made, and hands over what there is `room` for. Answers
+    to `admit` jobs through the gates where room was made, and claims what there is `room` for. Answers
     with the gates, too, at which somebody still waits for the room that was made."""
     plain: dict[int, list[Outcome]] = {}
     ended: list[Outcome] = []

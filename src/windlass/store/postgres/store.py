@@ -26,6 +26,7 @@ from windlass.store.postgres.flow.budgets import Budgets
 from windlass.store.postgres.flow.limits import Limits
 from windlass.store.postgres.intake import Intake
 from windlass.store.postgres.listing import Listing
+from windlass.store.postgres.management import Management
 from windlass.store.postgres.measures import Measures
 from windlass.store.postgres.moving import Moving
 from windlass.store.postgres.outcomes import Outcomes
@@ -33,7 +34,6 @@ from windlass.store.postgres.parents import Parents
 from windlass.store.postgres.rehearsal import Rehearsal
 from windlass.store.postgres.retention import Retention
 from windlass.store.postgres.schedules import Schedules
-from windlass.store.postgres.steering import Steering
 from windlass.store.postgres.workers import Workers
 from windlass.store.records import Migration
 from windlass.store.settings import StoreSettings
@@ -78,7 +78,7 @@ class PostgresStore:
         self._deferred = Deferred(self._db, self._limits, self._parents)
         self._budgets = Budgets(self._db)
         self._schedules = Schedules(self._db)
-        self._steering = Steering(self._db, self._limits)
+        self._management = Management(self._db, self._limits)
         self._changes = Changes(self._db, self._limits)
         self._cluster = Cluster(self._db)
         self._measures = Measures(self._db)
@@ -94,8 +94,8 @@ class PostgresStore:
         self.unfinished: Final = self._claims.unfinished
         self.fences: Final = self._claims.fences
         self.wait: Final = self._claims.wait
-        self.relay: Final = self._listener.relay
-        self.told: Final = self._listener.told
+        self.forward_wakeups: Final = self._listener.forward_wakeups
+        self.on_wakeup: Final = self._listener.on_wakeup
         self.polling: Final = self._claims.polling
 
         self.finish: Final = self._outcomes.finish
@@ -123,7 +123,7 @@ class PostgresStore:
         self.register: Final = self._workers.register
         self.rehearse: Final = self._rehearsal.rehearse
         self.retire: Final = self._workers.retire
-        self.beat: Final = self._workers.beat
+        self.heartbeat: Final = self._workers.heartbeat
         self.workers: Final = self._workers.workers
         self.published_queue: Final = self._workers.published_queue
         self.published_tasks: Final = self._workers.published_tasks
@@ -173,16 +173,16 @@ class PostgresStore:
         self.due: Final = self._schedules.due
         self.fire: Final = self._schedules.fire
 
-        self.cancel: Final = self._steering.cancel
-        self.delete: Final = self._steering.delete
-        self.retry: Final = self._steering.retry
+        self.cancel: Final = self._management.cancel
+        self.delete: Final = self._management.delete
+        self.retry: Final = self._management.retry
         self.change: Final = self._changes.change
-        self.queues: Final = self._steering.queues
-        self.set_queue: Final = self._steering.set_queue
-        self.throttle: Final = self._steering.throttle
-        self.warm: Final = self._steering.warm
-        self.tasks: Final = self._steering.tasks
-        self.set_task: Final = self._steering.set_task
+        self.queues: Final = self._management.queues
+        self.set_queue: Final = self._management.set_queue
+        self.throttle: Final = self._management.throttle
+        self.warm: Final = self._management.warm
+        self.tasks: Final = self._management.tasks
+        self.set_task: Final = self._management.set_task
 
         self.now: Final = self._cluster.now
         self.cluster_view: Final = self._cluster.cluster_view

@@ -15,7 +15,7 @@ from windlass.store.postgres.connections.database import Database
 from windlass.store.postgres.flow.limits import Limits
 from windlass.store.postgres.outcomes import Outcomes
 from windlass.store.postgres.rows import record_of
-from windlass.store.records import Beat, Rescued, Vitals, WorkerInfo, WorkerRecord
+from windlass.store.records import Heartbeat, Rescued, Vitals, WorkerInfo, WorkerRecord
 
 RESCUE_STEP: Final = 100
 _vitals = msgspec.json.Decoder(Vitals).decode
@@ -49,12 +49,12 @@ class Workers:
         self._outcomes.forget(worker)
         return int(await self._db.value("retire", worker))
 
-    async def beat(self, worker: int) -> Beat:
-        """See Store.beat."""
-        cancelled = await self._db.value("beat", worker)
+    async def heartbeat(self, worker: int) -> Heartbeat:
+        """See Store.heartbeat."""
+        cancelled = await self._db.value("heartbeat", worker)
         if cancelled is None:
             raise WorkerLost(f"worker {worker} is not alive: it was retired or rescued, or never registered")
-        return Beat(frozenset(cancelled))
+        return Heartbeat(frozenset(cancelled))
 
     async def workers(self) -> list[WorkerRecord]:
         """See Store.workers."""
@@ -73,9 +73,9 @@ class Workers:
         found: list[str] = await self._db.value("published_tasks")
         return found
 
-    async def rescue(self, worker: int, beat: int, policy: DeathPolicy) -> Rescued | None:
+    async def rescue(self, worker: int, heartbeat: int, policy: DeathPolicy) -> Rescued | None:
         """See Store.rescue. Declaring it dead and taking its jobs back are separate transactions."""
-        if not await self._db.value("declare_dead", worker, beat):
+        if not await self._db.value("declare_dead", worker, heartbeat):
             return None
         total: Counter[str] = Counter()
         freed: set[str] = set()

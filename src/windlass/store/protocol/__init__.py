@@ -22,10 +22,10 @@ from windlass.store.protocol.operations import (
     Cluster,
     Limits,
     Listing,
+    Management,
     Measures,
     Retention,
     Schedules,
-    Steering,
 )
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ __all__ = ["NOTHING", "Store"]
 
 class Store(
     Enqueue, Claims, Outcomes, Durable, Groups, Workers, Deferred, Parents,
-    Steering, Listing, Limits, Budgets, Schedules, Cluster, Measures, Retention,
+    Management, Listing, Limits, Budgets, Schedules, Cluster, Measures, Retention,
     Protocol,
 ):  # fmt: skip
     """Where jobs live."""

@@ -80,13 +80,14 @@ class Claims(Protocol):
         queues: Sequence[str] | Mapping[str, int],
         limit: int,
         needs: records.Needs = NOTHING,
-        crowds: Mapping[str, int] = NOTHING,
+        peers: Mapping[str, int] = NOTHING,
         abilities: Set[str] = NONE,
     ) -> list[records.Claim]:
         """Lease up to `limit` ready jobs of these queues, each to this worker alone [C1]; with a mapping, at
-        most so many of each queue (0: none). Of a queue in `crowds` it takes no more than its share of what
-        waits there, parts that are not offered yet included, beside so many workers [K10]. Jobs that need
-        more than these `abilities`, which are those it has registered with, are not looked at [K14].
+        most that many of each queue (0: none). `peers` says how many workers serve a queue, this one
+        included: of such a queue it takes no more than its share of what waits there, parts that are not
+        offered yet included [K10]. Jobs that need more than these `abilities`, which are those it has
+        registered with, are not looked at [K14].
 
         Lanes are served by priority with ageing [C2]; within a lane the order is the enqueue order among
         visible jobs. Paused, cooling and unknown queues give nothing. A job that has seen a worker die is
@@ -114,15 +115,15 @@ class Claims(Protocol):
         seconds. True: look now. A wake-up
         may be spurious and may be missed, so callers poll as well."""
 
-    async def relay(self, queues: Sequence[str], tell: Callable[[records.WakeUp], None]) -> None:
-        """Listen for others until cancelled: `tell` is called with every wake-up for these queues and for
-        hosts (see STEERED), and with how the listener stands whenever that changes. Who is told hands what is
-        not for hosts to `told` of a store of theirs. Where to listen costs the store nothing, each process
-        does so itself, and only wake-ups for hosts are told."""
+    async def forward_wakeups(self, queues: Sequence[str], forward: Callable[[records.WakeUp], None]) -> None:
+        """Listen for other processes until cancelled. Call `forward` with every wake-up for these queues
+        and for hosts (see FOR_HOSTS), and with how the listener stands whenever that changes. The caller
+        forwards wake-ups of queues to `on_wakeup` of the stores of other processes. Where listening costs the
+        store nothing, each process listens for itself, and only wake-ups for hosts are forwarded."""
 
-    def told(self, wake_up: records.WakeUp | None) -> None:
-        """Another store of this host has heard this. From the first such call on this one does not listen
-        itself; None: nobody tells it anything any more."""
+    def on_wakeup(self, wake_up: records.WakeUp | None) -> None:
+        """Take a wake-up that another store of this host received. From the first such call on this store
+        does not listen itself; None: no more wake-ups are forwarded to it."""
 
     async def polling(self, queues: Sequence[str]) -> records.Polling:
         """How often an idle process that serves these queues looks for work, and what that costs: a few
@@ -161,17 +162,16 @@ class Outcomes(Protocol):
         WorkerLost when the worker is not alive; outcomes of claims that are not the worker's are `refused`,
         by job id, while the rest is applied, and so is a second outcome for an attempt that has ended.
 
-        Jobs that waited for the ones that end here, behind a key or a limit of their task, may be handed to
-        this worker in the same transaction, as far as `room` goes: `claims` has them, and they are claimed
-        like any others. A store may hand over none. It hands over only what a claim could give out, and only
-        where no other job of that queue waits to be claimed, so nobody is overtaken for ever [C2] [F3] [F6].
-        A flush sent again hands over nothing.
+        Jobs that waited for the ones that end here, behind a key or a limit of their task, may be claimed for
+        this worker in the same transaction, as far as `room` goes: the answer's `claims` are these. A store
+        may claim none. It claims only what `claim` could give out, and only where no other job of that queue
+        waits to be claimed, so none is overtaken for ever [C2] [F3] [F6]. A flush sent again claims nothing.
 
-        Where `room.runs` says so, a job that is handed over may be the first of a run of its key: the next
-        of the same waiting list follow it, in order, under the same claim, and the worker starts each when
-        the one before it has ended. All of them have passes of their gate, which together take one place
-        there for as long as any of them is unfinished. It is the only gate of each, none is a part or is to
-        be split, and none needs tokens or has seen a worker die.
+        Where `room.runs` says so, such a job may be the first of a run of its key: the next of the same
+        waiting list follow it, in order, under the same claim, and the worker starts each when the one before
+        it has ended. All of them have passes of their gate, which together take one place there for as long
+        as any of them is unfinished. It is the only gate of each, none is a part or is to be split, and none
+        needs tokens or has seen a worker die.
 
         A job of a run that is not started ends as RELEASED, as any other does, and waits again at its turn
         [F3]. Of an ordering key all are RELEASED, in the same flush, that come after one which did not end
@@ -224,7 +224,7 @@ class Workers(Protocol):
         and counted in the answer; from then on it is not alive. Jobs whose cancel was requested are
         cancelled. Retiring a lost or unknown worker does nothing and answers 0."""
 
-    async def beat(self, worker: int) -> records.Beat:
+    async def heartbeat(self, worker: int) -> records.Heartbeat:
         """Count one heartbeat and learn which of the worker's jobs should be cancelled. Raises WorkerLost
         when the worker is not alive."""
 
@@ -238,15 +238,15 @@ class Workers(Protocol):
     async def published_tasks(self) -> list[str]:
         """The names of the tasks that live workers know, in order."""
 
-    async def rescue(self, worker: int, beat: int, policy: DeathPolicy) -> records.Rescued | None:
-        """Take the jobs of a dead worker back [C8]. The caller has watched its beat counter stand at `beat`
-        for a whole lease, or knows that its process is gone; if it has moved since, or the worker is in the
-        middle of a write, nothing happens and the answer is None. Otherwise the worker is dead from this
-        moment (its writes raise WorkerLost) and each of its unfinished jobs gets one death more: below the
-        policy's second death it is offered again at once, from then on after the policy's delay, at the
+    async def rescue(self, worker: int, heartbeat: int, policy: DeathPolicy) -> records.Rescued | None:
+        """Take the jobs of a dead worker back [C8]. The caller has watched its heartbeat counter stand at
+        `heartbeat` for a whole lease, or knows that its process is gone; if it has moved since, or the worker
+        is in the middle of a write, nothing happens and the answer is None. Otherwise the worker is dead from
+        this moment (its writes raise WorkerLost) and each of its unfinished jobs gets one death more: below
+        the policy's second death it is offered again at once, from then on after the policy's delay, at the
         `poison`-th it is dead. Attempts are not charged, checkpoints stay. A job whose cancel was requested
         is cancelled instead. Calling it again for a worker already dead takes back what is left, whatever its
-        beat."""
+        heartbeat."""
 
 
 class Deferred(Protocol):

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from windlass.store.fields import NewBudget
 
 
-class Steering(Protocol):
+class Management(Protocol):
     """The acts of operators: on jobs [O5] [O6], and to the settings of queues [K1] and tasks [P6]."""
 
     async def cancel(self, jobs: Sequence[int]) -> dict[int, records.CancelAnswer]:
         """Cancel jobs [O5]. A waiting one is `cancelled` now. For a running one cancel is `requested`: the
-        host of its worker is woken, and at the latest hears of it with the worker's next beat. One that has
-        ended is `finished` and stays as it is."""
+        host of its worker is woken, and at the latest hears of it with the worker's next heartbeat. One that
+        has ended is `finished` and stays as it is."""
 
     async def delete(self, jobs: Sequence[int]) -> dict[int, records.DeleteAnswer]:
         """Remove jobs. A waiting or ended one is `deleted` and no longer found; for a running one its cancel

@@ -8,7 +8,7 @@ from __future__ import annotations
 from windlass.store.fields import NewBudget, OnConflict, Otherwise, TaskRecord
 from windlass.store.records.budget import BudgetRecord, Governed, Lease, Need, Needs, Runs, Taken, Usage
 from windlass.store.records.claim import (
-    STEERED,
+    FOR_HOSTS,
     Claim,
     ClaimedJob,
     Fence,
@@ -75,4 +75,4 @@ from windlass.store.records.queue import ClusterView, Depth, QueueRecord
 from windlass.store.records.schedule import Due, NewSchedule, ScheduleRecord
 from windlass.store.records.step import SIGNAL, TIMEOUT, KnownSteps, Step
 from windlass.store.records.upkeep import Expired, Finding, Migration, Promoted, Rotation
-from windlass.store.records.worker import Beat, Rescued, WorkerInfo, WorkerRecord
+from windlass.store.records.worker import Heartbeat, Rescued, WorkerInfo, WorkerRecord

@@ -94,14 +94,14 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Room(msgspec.Struct, frozen=True):
-    """Room of a worker for jobs that may be handed over with the answer to a flush."""
+    """Room of a worker for jobs that a flush may claim."""
 
     queues: Mapping[str, int]
     """How many jobs of each queue."""
     tokens: Collection[str] = ()
     """Tasks whose jobs need tokens: only a claim takes those [F1]."""
     runs: Mapping[str, int] = {}
-    """By queue, how many more jobs of a waiting list may follow each one that is handed over, to be run one
+    """By queue, how many more jobs of a waiting list may follow each one that a flush claims, to be run one
     after the other in its slot: together they are a run of their key. 0: each job comes on its own."""
 
 
@@ -112,23 +112,23 @@ class Finished(msgspec.Struct, frozen=True):
     repeated: int = 0
     refused: tuple[int, ...] = ()
     claims: tuple[Claim, ...] = ()
-    """Claims handed over in the same transaction: see `Room`."""
+    """Claims made in the same transaction: see `Room`."""
 
 
-STEERED: Final = "@"
+FOR_HOSTS: Final = "@"
 """How the topics begin that are for hosts: alone, queues or slots were changed; with a worker's id behind it,
 a job that this one holds should be cancelled."""
 
 
 class WakeUp(msgspec.Struct, frozen=True):
-    """A wake-up, as the listening process of a host passes it on to the others."""
+    """A wake-up, as the listening process of a host forwards it to the others."""
 
     topics: tuple[str, ...] = ()
     """Queues that may have work, what is for hosts, and whatever else a store's waits listen for."""
-    hears: bool = True
+    receives: bool = True
     """True if wake-ups arrive at all, so that polls only stand behind them."""
     missed: bool = False
-    """True if there may have been some that nobody heard: look now."""
+    """True if some may have been missed: look now."""
 
 
 class Polling(msgspec.Struct, frozen=True):

@@ -1,5 +1,5 @@
-"""Queues: how they stand, how full they are, and what steers a host's workers. Their settings, and those of
-tasks, are in `windlass.store.fields`."""
+"""Queues: how they stand, how full they are, and what a host's workers are assigned. Their settings, and
+those of tasks, are in `windlass.store.fields`."""
 
 from __future__ import annotations
 

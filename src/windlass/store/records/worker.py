@@ -16,7 +16,7 @@ class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True):
     pid: int = 0
     queues: tuple[str, ...] = ()
     lease: float = 30.0
-    """Seconds without a beat after which observers may take it for dead [C4]."""
+    """Seconds without a heartbeat after which observers may take it for dead [C4]."""
     tasks: dict[str, str] = {}
     """The tasks that it knows, and the queue that each goes to: those who enqueue by name ask for it [E5]."""
     abilities: frozenset[str] = frozenset()
@@ -24,7 +24,7 @@ class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WorkerRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A worker as the store knows it. `beat` counts its heartbeats; observers watch it move."""
+    """A worker as the store knows it. `heartbeat` counts its heartbeats; observers watch it move."""
 
     id: int
     label: str
@@ -32,9 +32,9 @@ class WorkerRecord(msgspec.Struct, frozen=True, kw_only=True):
     pid: int
     queues: tuple[str, ...]
     alive: bool
-    beat: int
+    heartbeat: int
     started_at: float
-    beat_at: float
+    heartbeat_at: float
     lease: float = 30.0
     abilities: tuple[str, ...] = ()
     """The abilities that it has, sorted [K14]."""
@@ -43,7 +43,7 @@ class WorkerRecord(msgspec.Struct, frozen=True, kw_only=True):
     vitals_at: float | None = None
 
 
-class Beat(msgspec.Struct, frozen=True):
+class Heartbeat(msgspec.Struct, frozen=True):
     """The answer to a heartbeat: which of the worker's running jobs should be cancelled."""
 
     cancel: frozenset[int] = frozenset()

@@ -9,7 +9,7 @@ those that wait for its slot) is done in the same transaction, by `deferred.sett
 
     store                                   every operation of the protocol, by the module that does it
     enqueue claims outcomes workers         the operations: functions of one write transaction each, or of a
-    deferred parents steering cluster       connection in a read transaction; statements in sql/, a file for
+    deferred parents management cluster     connection in a read transaction; statements in sql/, a file for
     budgets schedules measures listing      each module
     retention
     transitions waiting_lists claim_limits  what they are made of

@@ -10,11 +10,11 @@ import apsw
 
 from windlass.core.clock import MAX_TERM, left
 from windlass.errors import TermLost
-from windlass.store.records import STEERED, ClusterView
+from windlass.store.records import FOR_HOSTS, ClusterView
+from windlass.store.sqlite.management import queues
 from windlass.store.sqlite.operation.transaction import Transaction
 from windlass.store.sqlite.rows import decode_names, encode, fetch
 from windlass.store.sqlite.schema import Statements
-from windlass.store.sqlite.steering import queues
 
 _SQL = Statements("cluster")
 
@@ -77,17 +77,17 @@ def assign(tx: Transaction, term: int, slots: Mapping[int, Mapping[str, int]]) -
     new = {(worker, queue): count for worker, mine in slots.items() for queue, count in mine.items()}
     tx.many(_SQL["take_slots"], old.keys() - new.keys())
     tx.many(_SQL["give_slots"], ((*key, count) for key, count in new.items() if old.get(key) != count))
-    tx.steered |= old != new
+    tx.calls |= old != new
 
 
-def steering(connection: apsw.Connection) -> tuple[int, list[str]]:
+def host_calls(connection: apsw.Connection) -> tuple[int, list[str]]:
     """How often hosts were called so far, and the topics of what they should ask for."""
-    topics = [f"{STEERED}{worker}" for (worker,) in fetch(connection, _SQL["to_cancel"])]
-    return _times(connection), [STEERED, *topics]
+    topics = [f"{FOR_HOSTS}{worker}" for (worker,) in fetch(connection, _SQL["to_cancel"])]
+    return _times(connection), [FOR_HOSTS, *topics]
 
 
 def _times(connection: apsw.Connection) -> int:
-    return int(fetch(connection, _SQL["steered"])[0][0])
+    return int(fetch(connection, _SQL["host_calls"])[0][0])
 
 
 # -- chores --------------------------------------------------------------------------------------------------

@@ -62,14 +62,14 @@ def put_to_rest(tx: Transaction, *, force: bool) -> bool:
     """One step: workers that died are rescued, live ones retired where `force` says so. Whether nothing is
     left to do. Raises ConfigurationError while a worker is alive."""
     for worker in workers.workers(tx.connection):
-        if tx.now - worker.beat_at > 2 * worker.lease:
-            workers.rescue(tx, worker.id, worker.beat, DeathPolicy())
+        if tx.now - worker.heartbeat_at > 2 * worker.lease:
+            workers.rescue(tx, worker.id, worker.heartbeat, DeathPolicy())
         elif force:
             workers.retire(tx, worker.id)
         else:
             raise ConfigurationError(
                 f"worker {worker.label or worker.id} on {worker.host} is alive, by its heartbeat of "
-                f"{tx.now - worker.beat_at:.0f} s ago: stop all workers and producers of this file. One "
+                f"{tx.now - worker.heartbeat_at:.0f} s ago: stop all workers and producers of this file. One "
                 f"that was killed counts as dead after {2 * worker.lease:g} s; --force takes the jobs of "
                 "live ones away, and those run again"
             )

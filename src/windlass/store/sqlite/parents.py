@@ -1,7 +1,7 @@
 """Parents: jobs that wait for their parts [P9], and the split that makes them [P4]. A parent is brought up to
 date in the very transaction that ends a part, so it is never behind. What it does next is decided by
-`core.parents`; who asks for it here is `deferred`, where jobs have ended, and `steering`, where an operator
-steers."""
+`core.parents`; who asks for it here is `deferred`, where jobs have ended, and `management`, where an operator
+acts."""
 
 from __future__ import annotations
 
@@ -258,16 +258,16 @@ def claim(
     queues: Sequence[str] | Mapping[str, int],
     limit: int,
     needs: Needs = NOTHING,
-    crowds: Mapping[str, int] = NOTHING,
+    peers: Mapping[str, int] = NOTHING,
     abilities: Set[str] = NONE,
 ) -> list[Claim]:
     """Lease ready jobs. A parent has one part waiting at a time, so that parents take turns [P8]. Parts that
     were claimed make way for others: for as many as there is room for here, and then for one of each parent.
     Parts are not held ahead of slots, whatever room a queue of short jobs has."""
     room = dict(queues) if isinstance(queues, Mapping) else dict.fromkeys(queues, limit)
-    for queue in crowds if len(crowds) <= MANY else _with_jobs(tx, crowds):
+    for queue in peers if len(peers) <= MANY else _with_jobs(tx, peers):
         if room.get(queue, 0) > 1:
-            room[queue] = min(room[queue], fair_share(_waiting_in(tx, queue, abilities), crowds[queue]))
+            room[queue] = min(room[queue], fair_share(_waiting_in(tx, queue, abilities), peers[queue]))
     claims = lease(tx, worker, room, limit, needs, abilities)
     left = limit - sum(len(claim.jobs) for claim in claims)
     if claims and claims[-1].jobs[0].deaths:

@@ -11,7 +11,7 @@ import msgspec
 
 from windlass.store.records import Due, NewSchedule, Receipt, ScheduleRecord
 from windlass.store.schedules import job_of, put, seeded
-from windlass.store.sqlite import steering, transitions
+from windlass.store.sqlite import management, transitions
 from windlass.store.sqlite.cluster import must_lead
 from windlass.store.sqlite.enqueue import add
 from windlass.store.sqlite.operation.transaction import Transaction
@@ -120,7 +120,7 @@ def _makes_way(tx: Transaction, schedule: ScheduleRecord, last_job: int | None, 
     if row is None or row.state in ENDED or schedule.overlap == "queue":
         return True
     if schedule.overlap == "cancel":
-        steering.cancel(tx, [row.id])
+        management.cancel(tx, [row.id])
         return True
     return False
 

@@ -25,8 +25,9 @@ from windlass.store.sqlite import (
     claims,
     cluster,
     deferred,
-    handover,
+    flush_claims,
     listing,
+    management,
     measures,
     moving,
     outcomes,
@@ -35,7 +36,6 @@ from windlass.store.sqlite import (
     retention,
     schedules,
     schema,
-    steering,
     workers,
 )
 from windlass.store.sqlite import enqueue as enqueuing
@@ -156,7 +156,7 @@ class SQLiteStore:
 
     register: Final = _write(workers.register)
     retire: Final = _write(workers.retire)
-    beat: Final = _write(workers.beat)
+    heartbeat: Final = _write(workers.heartbeat)
     rescue: Final = _write(workers.rescue)
     published_queue: Final = _read(workers.published_queue)
     published_tasks: Final = _read(workers.published_tasks)
@@ -170,7 +170,7 @@ class SQLiteStore:
     claim: Final = _write(parents.claim)
     unfinished: Final = _read(claims.unfinished)
     fences: Final = _read(claims.fences)
-    finish: Final = _write(handover.finish)
+    finish: Final = _write(flush_claims.finish)
 
     async def wait(self, queues: Sequence[str], timeout: float, abilities: Set[str] = NONE) -> bool:
         soon = await self.database.read(
@@ -179,20 +179,20 @@ class SQLiteStore:
         look = lambda connection: claims.has_work(connection, queues, self._clock(), abilities)  # noqa: E731
         return await self.database.wait(look, min(timeout, soon), by_time=True) is True
 
-    async def relay(self, queues: Sequence[str], tell: Callable[[records.WakeUp], None]) -> None:
-        """See Store.relay: each process looks at the file."""
-        hears = self.database.hears_others
+    async def forward_wakeups(self, queues: Sequence[str], forward: Callable[[records.WakeUp], None]) -> None:
+        """See Store.forward_wakeups: each process looks at the file."""
+        receives = self.database.receives_others
         await self.database.watch(
-            cluster.steering, lambda steering: tell(records.WakeUp(tuple(steering[1]), hears=hears))
+            cluster.host_calls, lambda calls: forward(records.WakeUp(tuple(calls[1]), receives=receives))
         )
 
-    def told(self, wake_up: records.WakeUp | None) -> None:
-        """See Store.told."""
+    def on_wakeup(self, wake_up: records.WakeUp | None) -> None:
+        """See Store.on_wakeup."""
 
     async def polling(self, queues: Sequence[str]) -> records.Polling:
         took = [await self._timed_look(queues) for _ in range(claims.LOOKS)]
         every = self.database.longest
-        return records.Polling(every, self.database.hears_others, 1 / every, statistics.median(took))
+        return records.Polling(every, self.database.receives_others, 1 / every, statistics.median(took))
 
     async def _timed_look(self, queues: Sequence[str]) -> float:
         before = time.monotonic()
@@ -373,22 +373,22 @@ class SQLiteStore:
             raise ResultTimeout(f"job {job} did not finish within {timeout:g} s")
         return found
 
-    # -- steering ---------------------------------------------------------------------------------------
+    # -- managing --------------------------------------------------------------------------------------
 
-    cancel: Final = _write(steering.cancel)
-    delete: Final = _write(steering.delete)
-    retry: Final = _write(steering.retry)
+    cancel: Final = _write(management.cancel)
+    delete: Final = _write(management.delete)
+    retry: Final = _write(management.retry)
     change: Final = _write(changing.change)
-    redrive: Final = _write(steering.redrive)
-    queues: Final = _read_now(steering.queues)
-    set_queue: Final = _write(steering.set_queue)
-    throttle: Final = _write(steering.throttle)
-    warm: Final = _write(steering.warm)
-    tasks: Final = _read(steering.tasks)
-    set_task: Final = _write(steering.set_task)
+    redrive: Final = _write(management.redrive)
+    queues: Final = _read_now(management.queues)
+    set_queue: Final = _write(management.set_queue)
+    throttle: Final = _write(management.throttle)
+    warm: Final = _write(management.warm)
+    tasks: Final = _read(management.tasks)
+    set_task: Final = _write(management.set_task)
 
     async def set_parent(self, id: int, *, parallel: int | None) -> records.ParentRecord | None:
-        known = await self.database.write(lambda tx: steering.set_parallel(tx, id, parallel))
+        known = await self.database.write(lambda tx: management.set_parallel(tx, id, parallel))
         return await self.parent(id) if known else None
 
     # -- parents and parts ------------------------------------------------------------------------------

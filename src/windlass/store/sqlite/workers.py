@@ -1,5 +1,5 @@
-"""The life of a worker: register, beat, retire, and the rescue of what a dead one held; and which machine
-this is."""
+"""The life of a worker: register, heartbeat, retire, and the rescue of what a dead one held; and which
+machine this is."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from windlass.core.retry import DeathPolicy
 from windlass.core.routing import Published, choose_published
 from windlass.core.states import Kind
 from windlass.errors import ConfigurationError
-from windlass.store.records import Beat, Rescued, Vitals, WorkerInfo, WorkerRecord
+from windlass.store.records import Heartbeat, Rescued, Vitals, WorkerInfo, WorkerRecord
 from windlass.store.sqlite import transitions
 from windlass.store.sqlite.claims import must_live
 from windlass.store.sqlite.operation.transaction import Transaction
@@ -30,8 +30,8 @@ _SQL = Statements("workers")
 
 decode_vitals: Final = msgspec.json.Decoder(Vitals).decode
 FORGOTTEN_HOST: Final = 120.0
-"""Seconds without a beat after which another host is no longer in the way: the file may have been moved here
-from a machine that died, and nobody could rescue its workers from anywhere else."""
+"""Seconds without a heartbeat after which another host is no longer in the way: the file may have been moved
+here from a machine that died, and nobody could rescue its workers from anywhere else."""
 
 
 def register(tx: Transaction, worker: WorkerInfo) -> None:
@@ -60,11 +60,11 @@ def elsewhere(connection: apsw.Connection, now: float) -> tuple[str, str] | None
     return (found[0][0], found[0][1]) if found else None
 
 
-def beat(tx: Transaction, worker: int) -> Beat:
+def heartbeat(tx: Transaction, worker: int) -> Heartbeat:
     """Count one heartbeat. Raises WorkerLost."""
     must_live(tx, worker)
-    tx.run(_SQL["beat"], (tx.now, worker))
-    return Beat(frozenset(job for (job,) in tx.all(_SQL["to_cancel"], (worker,))))
+    tx.run(_SQL["heartbeat"], (tx.now, worker))
+    return Heartbeat(frozenset(job for (job,) in tx.all(_SQL["to_cancel"], (worker,))))
 
 
 def workers(connection: apsw.Connection) -> list[WorkerRecord]:
@@ -110,9 +110,9 @@ def retire(tx: Transaction, worker: int) -> int:
     return len(rows)
 
 
-def rescue(tx: Transaction, worker: int, beat: int, policy: DeathPolicy) -> Rescued | None:
-    """Take the jobs of a dead worker back, if it has not beaten since [C8]."""
-    if tx.one(_SQL["stands_at"], (worker, beat)) is None:
+def rescue(tx: Transaction, worker: int, heartbeat: int, policy: DeathPolicy) -> Rescued | None:
+    """Take the jobs of a dead worker back, if it has sent no heartbeat since [C8]."""
+    if tx.one(_SQL["stands_at"], (worker, heartbeat)) is None:
         return None
     tx.run(_SQL["mark_dead"], (worker,))
     rows = _unfinished(tx, worker)

@@ -22,5 +22,5 @@ async def listing(service: Service, request: Request) -> Response:
         for worker in (await service.run(principal, list_workers)).workers
         if (not label or label == (worker.label or worker.id)) and (not host or host == worker.host)
     ]
-    found.sort(key=lambda worker: (worker.alive and worker.beat_age <= worker.lease, worker.label))
+    found.sort(key=lambda worker: (worker.alive and worker.heartbeat_age <= worker.lease, worker.label))
     return render(request, "workers.html", section="workers", workers=found, label=label, host=host)

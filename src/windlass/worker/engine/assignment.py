@@ -27,8 +27,8 @@ class Assignment(msgspec.Struct, frozen=True):
     """How many workers serve each queue that it has slots for."""
 
     @property
-    def crowd(self) -> int:
-        """How many workers serve the queue here that the fewest serve."""
+    def peers(self) -> int:
+        """Return how many workers serve the queue here that the fewest serve, this one included."""
         return min(self.serving.values(), default=1)
 
     def backoff(self, name: str) -> Backoff:
@@ -71,11 +71,11 @@ def assignment_for(
         elif queue.max_workers is None:
             slots[name] = min(queue.process_slots or flag or UNSIZED, MAX_SLOTS)
         else:
-            crowd = view.serving.get(name, 1)
+            peers = view.serving.get(name, 1)
             assigned = view.slots.get(worker, {}).get(name) if trusted else None
-            slots[name] = share(queue.max_workers, assigned, crowd)
+            slots[name] = share(queue.max_workers, assigned, peers)
             if missing:
-                slots[name] = min(slots[name], share(queue.max_workers, None, crowd + missing))
+                slots[name] = min(slots[name], share(queue.max_workers, None, peers + missing))
             slots[name] = min(slots[name], queue.process_slots or MAX_SLOTS)
     serving = {name: view.serving.get(name, 1) for name, n in slots.items() if n}
     known = {name: view.queues[name] for name in wanted if name in view.queues}

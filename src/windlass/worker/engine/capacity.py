@@ -15,7 +15,7 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from windlass.core.slots import MAX_CLAIM, RAMP, Appetite
+from windlass.core.slots import MAX_CLAIM, RAMP, Prefetch
 from windlass.store.records import ClaimedJob
 from windlass.worker.engine.key_runs import KeyRuns
 
@@ -42,8 +42,8 @@ class Capacity:
         self.low: defaultdict[str, int] = defaultdict(int)
         """With so many left in its buffer it is time to claim again."""
         self.reserved: Counter[str] = Counter()
-        """Slots that are kept for jobs to be handed over; see `handover`."""
-        self.appetites: defaultdict[str, Appetite] = defaultdict(Appetite)
+        """Slots that are kept for jobs that a flush claims; see `flush_claims`."""
+        self.prefetch: defaultdict[str, Prefetch] = defaultdict(Prefetch)
         self.serving: Mapping[str, int] = {}
         """How many workers serve each queue."""
         self._grown: dict[str, tuple[int, float]] = {}
@@ -86,19 +86,20 @@ class Capacity:
 
     def ahead(self, queue: str) -> int:
         """How many jobs of a queue to hold beyond those that fill its slots."""
-        return self.appetites[queue].ahead(self.slots.get(queue, 0)) if self._total is None else 0
+        return self.prefetch[queue].ahead(self.slots.get(queue, 0)) if self._total is None else 0
 
     def spare(self, queue: str) -> int:
         """How many more of those there is room for."""
         return max(0, self.ahead(queue) - len(self.buffers[queue]))
 
     def run_length(self, queue: str, firsts: int) -> int:
-        """How many jobs may come behind each of so many that are handed over. A task that takes batches
+        """Return how many jobs of its key may come behind each of `firsts` jobs. A task that takes batches
         fills its slots by itself."""
-        return self.appetites[queue].behind(firsts) if self._batches.get(queue, 1) == 1 else 0
+        return self.prefetch[queue].behind(firsts) if self._batches.get(queue, 1) == 1 else 0
 
-    def crowds(self, wants: Mapping[str, int]) -> dict[str, int]:
-        """Return the queues whose jobs take long and that others serve, too, with how many do [K10]."""
+    def peers(self, wants: Mapping[str, int]) -> dict[str, int]:
+        """Return how many workers serve each of these queues whose jobs take long and that others serve
+        [K10]."""
         return {queue: self.serving[queue] for queue in wants if self._shares(queue)}
 
     def ramp(self, queue: str) -> float:
@@ -108,7 +109,7 @@ class Capacity:
         return max(0.0, self._grown[queue][1] + RAMP - time.monotonic())
 
     def _shares(self, queue: str) -> bool:
-        return self._total is None and self.serving.get(queue, 1) > 1 and self.appetites[queue].long
+        return self._total is None and self.serving.get(queue, 1) > 1 and self.prefetch[queue].long
 
     def _unhurried(self, queue: str) -> int:
         """How many slots of a shared queue may be filled now: those that came free since it last got more,
@@ -166,7 +167,7 @@ class Capacity:
         if open and waiting <= SOON * (begun - before):  # others would not be sooner
             return False
         del self._stuck[queue]
-        self.appetites[queue].stuck()
+        self.prefetch[queue].stuck()
         return True
 
     def remove(self, job: ClaimedJob) -> None:

@@ -24,8 +24,8 @@ from windlass.worker.engine.feedback import Feedback
 from windlass.worker.engine.holdings import Holdings
 from windlass.worker.engine.slots import Slots
 from windlass.worker.engine.waiting import Signal
-from windlass.worker.reports.board import Board
 from windlass.worker.reports.recorder import Recorder
+from windlass.worker.reports.status_memory import StatusMemory
 
 logger: Final = logging.getLogger("windlass.worker")
 IDLE: Final = 60.0
@@ -41,7 +41,7 @@ FORGET: Final = 1.0
 """Seconds without a wake-up after which earlier ones in vain no longer count."""
 
 PASS_ON: Final = 0.5
-"""Seconds that a suspect waits here before it is passed on; see `Claimer._receive`."""
+"""Seconds that a crashed job waits here before it is passed on; see `Claimer._receive`."""
 
 YIELD: Final = 0.3
 """Seconds that nothing is claimed after that, so that the others come first."""
@@ -55,10 +55,10 @@ PAUSES: Final = Backoff(0.02, 5.0, jitter=0.5)
 
 
 class Claimer:
-    """Claims for one worker. `crowd` is how many workers serve the queue that the fewest serve. `alone` says
-    that there are no others to pass a suspect on to. `board` notes when the store last answered."""
+    """Claims for one worker. `peers` is how many workers serve the queue that the fewest serve. `alone` says
+    that there are no others to pass a crashed job on to. `memory` notes when the store last answered."""
 
-    def __init__(  # noqa: PLR0913 - it is where the parts of a shift meet
+    def __init__(  # noqa: PLR0913 - it is where the parts of a worker session meet
         self,
         store: Store,
         worker: int,
@@ -70,16 +70,16 @@ class Claimer:
         changed: Signal,
         *,
         alone: bool = False,
-        board: Board | None = None,
+        memory: StatusMemory | None = None,
         abilities: frozenset[str] = NONE,
         lacking: Mapping[str, str] = NOTHING,
     ) -> None:
         self.closed = False
         """True if nothing more is claimed, and what comes in goes back."""
-        self.heard: Final = asyncio.Event()
+        self.answered: Final = asyncio.Event()
         """No claim is under way."""
-        self.heard.set()
-        self.crowd = 1
+        self.answered.set()
+        self.peers = 1
         self._store = store
         self._worker = worker
         self._slots = slots
@@ -91,7 +91,7 @@ class Claimer:
         self._record = record
         self._changed = changed
         self._alone = alone
-        self._board = board
+        self._status_memory = memory
         self._abilities = abilities
         self._lacking = lacking
         self._loop = asyncio.get_running_loop()
@@ -116,16 +116,16 @@ class Claimer:
             return 0
         try:
             limit = 1 if self._quarantine.closed else self._capacity.limit(wants)
-            crowds = self._capacity.crowds(wants)
-            self.heard.clear()
+            peers = self._capacity.peers(wants)
+            self.answered.clear()
             claims = await self._store.claim(
-                self._worker, wants, limit, self._feedback.needs, crowds, self._abilities
+                self._worker, wants, limit, self._feedback.needs, peers, self._abilities
             )
         except BaseException:
             self._unanswered.lost()
             raise
         finally:
-            self.heard.set()
+            self.answered.set()
         self._record.claimed(claims, wants)
         found = self.take(claims)
         if found:
@@ -157,8 +157,8 @@ class Claimer:
                 self._outages.failed("claims", "cannot claim, next try in %.1f s: %s", pause, error)
                 if isinstance(error, StoreFull):
                     self._answered()
-                    if self._board is not None:
-                        self._board.full()
+                    if self._status_memory is not None:
+                        self._status_memory.full()
                 await asyncio.sleep(pause)
                 continue
             failures = 0
@@ -178,10 +178,10 @@ class Claimer:
             woken = bool(wants) and not found
 
     def _answered(self, *, room: bool = True) -> None:
-        if self._board is not None:
-            self._board.answered(room=room)
+        if self._status_memory is not None:
+            self._status_memory.answered(room=room)
 
-    def take_handed(self, claims: Sequence[Claim]) -> int:
+    def take_flush_claims(self, claims: Sequence[Claim]) -> int:
         """Take claims that came with the answer to a flush: they may be runs of keys."""
         found = self.take(claims, self._capacity.put_runs)
         self._slots.run_watch.begin()
@@ -231,7 +231,7 @@ class Claimer:
                 kept.append(job)
         return claim if len(kept) == len(claim.jobs) else msgspec.structs.replace(claim, jobs=kept)
 
-    # -- suspects -----------------------------------------------------------------------------------------
+    # -- jobs that crashed before -------------------------------------------------------------------------
 
     def _receive(self, job: ClaimedJob) -> None:
         """A job that has seen a worker die [C8]. Where others run, it waits for them; and now and then it is
@@ -268,12 +268,11 @@ class Claimer:
             self._slots.asked = frozenset()
 
     async def _give_way(self) -> None:
-        """A wake-up reaches all workers of a queue, and few of them find something. One that found nothing
-        again and again lets others come first: the more there are, and the more often that was so, the
-        longer."""
+        """Wait after wake-ups that found nothing, longer with each (up to × peers), so that other workers
+        claim first: a wake-up reaches all workers of a queue, and few of them find something."""
         now = time.monotonic()
         quiet, self._woken_at = now - self._woken_at > FORGET, now
         self._in_vain = 0 if quiet else self._in_vain + 1
-        late = min(self._in_vain, self.crowd) - 1
+        late = min(self._in_vain, self.peers) - 1
         if late > 0:
             await self._changed.unless_set(asyncio.sleep(GIVE_WAY * late * random.random()))

@@ -1,6 +1,6 @@
 """Runs jobs in one process until nothing is left to do: what `app.run_until_idle()` is made of.
 
-A drain is a shift that ends: it registers, claims into free slots, runs, writes back, sends its own
+A drain is a worker session that ends: it registers, claims into free slots, runs, writes back, sends its own
 heartbeats, and retires, however its end comes. It does no chores of the cluster: it promotes due jobs, but
 rescues nobody.
 """
@@ -29,14 +29,14 @@ from windlass.store.protocol import Store
 from windlass.store.records import Outcome
 from windlass.worker.engine.assignment import Assignment
 from windlass.worker.engine.label import make_label, worker_info
-from windlass.worker.engine.shift import Shift
+from windlass.worker.engine.worker_session import WorkerSession
 from windlass.worker.handlers.run import Why
 from windlass.worker.handlers.runner import HandlerThreads, Observer, Runner, Tasks
 from windlass.worker.reports.recorder import recorder_for
 from windlass.worker.reports.reporter import Reporter
 
 logger: Final = logging.getLogger("windlass.worker")
-BEATS: Final = 3
+HEARTBEATS: Final = 3
 """Heartbeats within a lease [C4]."""
 PROMOTE_EVERY: Final = 1.0
 LOOK_EVERY: Final = 0.1
@@ -119,7 +119,7 @@ class _Drain:
             worker_info(worker, self._label, self._queues, self.lease, tasks, abilities=self._abilities)
         )
         assignment = Assignment(dict.fromkeys(self._queues, self._concurrency))
-        self._shift = shift = Shift(
+        self._session = session = WorkerSession(
             self._store,
             worker,
             runner,
@@ -131,26 +131,26 @@ class _Drain:
         )
         self._reporter.start(worker)
         self._helpers = [
-            asyncio.create_task(self._beat(self.lease / BEATS)),
-            asyncio.create_task(shift.log.run()),
+            asyncio.create_task(self._heartbeat(self.lease / HEARTBEATS)),
+            asyncio.create_task(session.log.run()),
         ]
         for helper in self._helpers:
-            helper.add_done_callback(lambda _: shift.changed.set())
+            helper.add_done_callback(lambda _: session.changed.set())
         try:
             await self._work()
         finally:
             await self._leave()
-        return Drained(**self._ended, refused=shift.log.refused)
+        return Drained(**self._ended, refused=session.log.refused)
 
     # -- the loop ---------------------------------------------------------------------------------------
 
     async def _work(self) -> None:
         idle_since: float | None = None
         while True:
-            self._shift.changed.clear()
+            self._session.changed.clear()
             self._raise_errors()
             # Read before looking for work: an outcome written after that may have offered a job again.
-            settled = self._shift.holdings.none
+            settled = self._session.holdings.none
             if await self._claim():
                 idle_since = None
             elif not settled:
@@ -167,10 +167,10 @@ class _Drain:
         promoted = time.monotonic() - self._promoted_at >= PROMOTE_EVERY
         if promoted:
             await self._promote()
-        found = await self._shift.claimer.claim()
-        if not found and not promoted and self._shift.claimer.wants():
+        found = await self._session.claimer.claim()
+        if not found and not promoted and self._session.claimer.wants():
             await self._promote()
-            found = await self._shift.claimer.claim()
+            found = await self._session.claimer.claim()
         return found
 
     async def _promote(self) -> None:
@@ -180,7 +180,7 @@ class _Drain:
             queues = [queue.name for queue in await self._store.queues()]
             if queues != self._queues:  # else this would be a change to look for, again and again
                 self._queues = queues
-                self._shift.steer(Assignment(dict.fromkeys(queues, self._concurrency)))
+                self._session.assign(Assignment(dict.fromkeys(queues, self._concurrency)))
 
     async def _more_to_come(self) -> bool:
         depths = await self._store.depth(self._queues)
@@ -192,24 +192,24 @@ class _Drain:
         it polls rather than keep a connection that listens."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(most):
-                await self._shift.changed.wait()
+                await self._session.changed.wait()
 
-    async def _beat(self, every: float) -> None:
+    async def _heartbeat(self, every: float) -> None:
         """Send heartbeats until cancelled. One that fails is logged and tried again; WorkerLost, and a store
         that was out of reach for a whole lease, end the drain [C4] [C9]."""
-        beaten_at = time.monotonic()
+        heartbeat_at = time.monotonic()
         while True:
             await asyncio.sleep(every)
             try:
-                beat = await self._store.beat(self._shift.worker)
+                heartbeat = await self._store.heartbeat(self._session.worker)
             except StoreUnavailable as error:
                 logger.warning("a heartbeat failed, next try in %.0f s: %s", every, error)
-                if time.monotonic() - beaten_at >= self.lease:
+                if time.monotonic() - heartbeat_at >= self.lease:
                     raise
                 continue
-            beaten_at = time.monotonic()
-            if beat.cancel:
-                self._shift.cancel(beat.cancel)
+            heartbeat_at = time.monotonic()
+            if heartbeat.cancel:
+                self._session.cancel(heartbeat.cancel)
 
     def _count(self, outcome: Outcome) -> None:
         match outcome.kind:
@@ -246,15 +246,15 @@ class _Drain:
         also where whoever asked does not wait for it."""
         alive = not any(helper.done() for helper in self._helpers)
         try:
-            await self._shift.stop(Why.SHUTDOWN if alive else Why.LOST)
+            await self._session.stop(Why.SHUTDOWN if alive else Why.LOST)
             for task in self._helpers:
                 task.cancel()
             await asyncio.gather(*self._helpers, return_exceptions=True)
             with _logged():
                 if alive:
-                    await self._shift.log.flush()
-                    await self._shift.feedback.send()
-                await self._store.retire(self._shift.worker)
+                    await self._session.log.flush()
+                    await self._session.feedback.send()
+                await self._store.retire(self._session.worker)
         finally:
             for task in self._helpers:
                 task.cancel()

@@ -29,22 +29,22 @@ from windlass.core.counts import plural
 from windlass.core.slots import MAX_SLOTS
 from windlass.errors import ConfigurationError, WindlassError
 from windlass.running import loopthread
-from windlass.running.groups import to_the_end
+from windlass.running.process_group import to_the_end
 from windlass.running.store_handle import patiently
 from windlass.store.protocol import Store
 from windlass.store.records import WakeUp, WorkerInfo
 from windlass.worker.engine.assignment import Assignment
-from windlass.worker.engine.deaf import EmbeddedWatch, loop_turns, silence_limit
 from windlass.worker.engine.declare import declare
 from windlass.worker.engine.engine import LEAVE_TIME, Engine
 from windlass.worker.engine.label import make_label, worker_info
 from windlass.worker.engine.reconcile import reconcile_for_ever
+from windlass.worker.engine.unresponsive import EmbeddedWatch, loop_turns, silence_limit
 from windlass.worker.engine.waiting import log_polling, wait_for_store
 from windlass.worker.handlers.processes import Processes
 from windlass.worker.handlers.runner import Runner
-from windlass.worker.reports.board import Board
 from windlass.worker.reports.recorder import recorder_for
 from windlass.worker.reports.stacks import task_stacks, thread_stacks
+from windlass.worker.reports.status_memory import StatusMemory
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
@@ -74,7 +74,7 @@ class Worker:
         self._engine: Engine | None = None
         self._store: Store | None = None
         self._member: Member | None = None
-        self._board = Board.private(MAX_SLOTS * len(queues))
+        self._status_memory = StatusMemory.private(MAX_SLOTS * len(queues))
         self._watch: EmbeddedWatch | None = None
         self._identity: int | None = None
         """The worker id in the store, the last one if there were several."""
@@ -105,11 +105,11 @@ class Worker:
                 self._worker_info,
                 self,
                 settings=app.settings,
-                board=self._board,
+                memory=self._status_memory,
                 record=recorder_for(app.settings),
             )
             self._store = store
-            store.told(WakeUp(hears=False))  # the member listens
+            store.on_wakeup(WakeUp(receives=False))  # the member listens
             self._heed()
             ready: concurrent.futures.Future[Member] = concurrent.futures.Future()
             membership = asyncio.run_coroutine_threadsafe(self._run_member(ready, leaving), chores)
@@ -127,7 +127,7 @@ class Worker:
                         task.cancel()
             finally:
                 self._store = None
-                store.told(None)
+                store.on_wakeup(None)
                 store_handle.listeners.discard(self.cancel)
                 store_handle.worker_loops.remove(self._loop)
                 chores.call_soon_threadsafe(leaving.set)
@@ -149,13 +149,13 @@ class Worker:
         thread."""
         member = self._member
         reachable = member is not None and member.reachable
-        writes = "failing" if member is None else "full" if self._board.is_full else member.writes
-        deaf = self._watch is not None and self._watch.deaf
+        writes = "failing" if member is None else "full" if self._status_memory.is_full else member.writes
+        unresponsive = self._watch is not None and self._watch.unresponsive
         works = self._works()
-        return reachable and writes == "done" and works and not deaf, {
+        return reachable and writes == "done" and works and not unresponsive, {
             "store": "reached" if reachable else "out of reach",
             "writes": writes,
-            "deaf": deaf,
+            "unresponsive": unresponsive,
             "working": works,
         }
 
@@ -310,8 +310,8 @@ class Worker:
         """The life of the member, on the loop thread."""
         async with self._app._store_handle().shared() as store:
             member = Member(store, self._app.settings, self._queues)
-            self._watch = EmbeddedWatch(self._board, member, silence_limit(self._app.settings))
-            watching = self._watch.run(self._works, self._warn_deaf)
+            self._watch = EmbeddedWatch(self._status_memory, member, silence_limit(self._app.settings))
+            watching = self._watch.run(self._works, self._warn_unresponsive)
             chores = [asyncio.create_task(chore) for chore in (member.run(), watching)]
             try:
                 # Whoever waited may have been cancelled, and then tells us to leave.
@@ -327,7 +327,7 @@ class Worker:
         """Return whether it has begun, and was not told to stop."""
         return self._started.is_set() and self._engine is not None and not self._engine.stopping
 
-    def _warn_deaf(self, why: str) -> None:
+    def _warn_unresponsive(self, why: str) -> None:
         """Nobody can replace it: whoever runs this program should know."""
         logger.error(
             "worker %s takes no jobs: %s. Restart this process. Its threads:\n%s",
@@ -335,7 +335,7 @@ class Worker:
             why,
             thread_stacks(),
         )
-        if loop_turns(self._board):
+        if loop_turns(self._status_memory):
             self._call(lambda: logger.error("the tasks of its loop:\n%s", task_stacks()))
 
     # -- what the engine asks: see windlass.worker.engine.Host -------------------------------------------
@@ -354,17 +354,17 @@ class Worker:
 
     # -- what the member asks: see windlass.cluster.member.Local ------------------------------------------
 
-    def steer(self, assignment: Assignment) -> None:
+    def assign(self, assignment: Assignment) -> None:
         """New slots and settings of queues."""
-        self._on_engine(lambda engine: engine.steer(assignment))
+        self._on_engine(lambda engine: engine.assign(assignment))
 
     def wake(self, wake_up: WakeUp) -> None:
-        """This was heard for it."""
-        self._call(lambda: self._tell(wake_up))
+        """Take a wake-up that the member received."""
+        self._call(lambda: self._on_wakeup(wake_up))
 
-    def _tell(self, wake_up: WakeUp) -> None:
+    def _on_wakeup(self, wake_up: WakeUp) -> None:
         if self._store is not None:
-            self._store.told(wake_up)
+            self._store.on_wakeup(wake_up)
 
     def cancel(self, jobs: frozenset[int]) -> None:
         """These jobs should be cancelled."""

@@ -24,14 +24,14 @@ from windlass.settings import Settings
 from windlass.store.protocol import Store
 from windlass.store.records import Vitals, WorkerInfo
 from windlass.worker.engine.assignment import Assignment
-from windlass.worker.engine.shift import Shift
 from windlass.worker.engine.vitals import VitalsMeter
 from windlass.worker.engine.waiting import ANSWER_TIME, RECONNECT, first
+from windlass.worker.engine.worker_session import WorkerSession
 from windlass.worker.handlers.run import Why
 from windlass.worker.handlers.runner import Runner
-from windlass.worker.reports.board import Board
 from windlass.worker.reports.recorder import Recorder
 from windlass.worker.reports.reporter import Reporter
+from windlass.worker.reports.status_memory import StatusMemory
 
 logger: Final = logging.getLogger("windlass.worker")
 FEEDBACK_EVERY: Final = 1.0
@@ -40,7 +40,8 @@ LEAVE_TIME: Final = 10.0
 
 
 class Host(Protocol):
-    """Who sends a worker's heartbeats and steers it. Called on the engine's loop; must not block."""
+    """The sender of a worker's heartbeats, which assigns slots to it. Called on the engine's loop; must not
+    block."""
 
     def began(self, worker: int) -> None:
         """This identity is registered: send heartbeats for it from now on."""
@@ -61,7 +62,7 @@ class Engine:
         host: Host,
         *,
         settings: Settings,
-        board: Board | None = None,
+        memory: StatusMemory | None = None,
         supervised: bool = False,
         record: Recorder | None = None,
     ) -> None:
@@ -71,13 +72,13 @@ class Engine:
         self.lease: Final = settings.lease
         self._worker_info = worker_info
         self._host = host
-        self._board = board
+        self._status_memory = memory
         self._supervised = supervised
         self.record: Final = record or Recorder()
-        self._meter = VitalsMeter(self.record.clock, board)
+        self._meter = VitalsMeter(self.record.clock, memory)
         self._reporter = Reporter(store, self.record, self._vitals)
         self._assignment = Assignment()
-        self._shift: Shift | None = None
+        self._session: WorkerSession | None = None
         self._lost = asyncio.Event()
         self._stopping = asyncio.Event()
         self._stopping_now = asyncio.Event()
@@ -87,20 +88,20 @@ class Engine:
 
     # -- from outside -----------------------------------------------------------------------------------
 
-    def steer(self, assignment: Assignment) -> None:
+    def assign(self, assignment: Assignment) -> None:
         """Take new slots and settings of queues."""
         self._assignment = assignment
-        if self._shift is not None:
-            self._shift.steer(assignment)
+        if self._session is not None:
+            self._session.assign(assignment)
 
     def cancel(self, jobs: frozenset[int] | set[int]) -> None:
         """Somebody wants these jobs cancelled [O5]."""
-        if self._shift is not None:
-            self._shift.cancel(jobs)
+        if self._session is not None:
+            self._session.cancel(jobs)
 
     def lose(self, worker: int) -> None:
         """This identity is dead, or must be taken for dead: stop its handlers at once [C5] [C9]."""
-        if self._shift is not None and self._shift.worker == worker:
+        if self._session is not None and self._session.worker == worker:
             self._lost.set()
 
     def drain(self) -> None:
@@ -125,17 +126,17 @@ class Engine:
     @property
     def busy(self) -> int:
         """How many jobs run."""
-        return 0 if self._shift is None else len(self._shift.running)
+        return 0 if self._session is None else len(self._session.running)
 
     @property
     def left_behind(self) -> bool:
         """Return whether a handler runs on here though its job was taken from it."""
-        return self._left_behind or (self._shift is not None and self._shift.slots.abandoned > 0)
+        return self._left_behind or (self._session is not None and self._session.slots.abandoned > 0)
 
-    def _left_running(self, shift: Shift) -> bool:
+    def _left_running(self, session: WorkerSession) -> bool:
         """Return whether handlers ignored cancellation. Their jobs may not go to others while they run: where
         there is a supervisor, it hands them back once this process is gone."""
-        running = list(shift.running)
+        running = list(session.running)
         if running:
             self._left_behind = True
             ids = ", ".join(str(run.job.id) for run in running[:10])
@@ -151,7 +152,7 @@ class Engine:
     async def throttle(self, queue: str, hint: float | None) -> float:
         """Cool the whole queue [O3]. Here it closes at once; elsewhere the store gives out nothing."""
         delay = await self._store.throttle(queue, hint)
-        self.steer(self._assignment.without(queue))
+        self.assign(self._assignment.without(queue))
         return delay
 
     # -- working ----------------------------------------------------------------------------------------
@@ -203,98 +204,98 @@ class Engine:
         # The sender of its heartbeats says with what slots to begin. A supervisor that is stuck says nothing,
         # and jobs claimed under an identity without heartbeats would be charged a death each lease [C8].
         self._assignment = Assignment()
-        self._shift = shift = Shift(
+        self._session = session = WorkerSession(
             self._store,
             worker,
             self._runner,
             self._assignment,
-            board=self._board,
+            memory=self._status_memory,
             record=self.record,
             abilities=abilities,
         )
         self._host.began(worker)
         self._reporter.start(worker)
-        claiming = asyncio.create_task(shift.claimer.run(), name="windlass claims")
-        writing = asyncio.create_task(shift.log.run(), name="windlass outcomes")
-        feeding = asyncio.create_task(self._send_feedback(shift), name="windlass feedback")
+        claiming = asyncio.create_task(session.claimer.run(), name="windlass claims")
+        writing = asyncio.create_task(session.log.run(), name="windlass outcomes")
+        feeding = asyncio.create_task(self._send_feedback(session), name="windlass feedback")
         broken = False
         try:
             await first(claiming, writing, self._lost.wait(), self._stopping.wait())
-            shift.claimer.closed = True
-            await self._hear(shift, claiming)
+            session.claimer.closed = True
+            await self._await_claim(session, claiming)
             claiming.cancel()
             await asyncio.wait({claiming})
             if self._lost.is_set() or _lost(claiming) or _lost(writing):
-                await self._lose_jobs(shift)
+                await self._lose_jobs(session)
             else:
                 for task in (claiming, writing):
                     if task.done() and not task.cancelled() and task.exception() is not None:
                         broken = True
                         logger.error("the worker failed and restarts", exc_info=task.exception())
-                await self._leave(shift)
+                await self._leave(session)
         finally:
             for task in (claiming, writing, feeding):
                 task.cancel()
             await asyncio.gather(claiming, writing, feeding, return_exceptions=True)
             self._left_behind = self.left_behind
-            self._shift = None
+            self._session = None
             self._host.ended(worker)
         return not broken
 
-    async def _hear(self, shift: Shift, claiming: asyncio.Task[None]) -> None:
+    async def _await_claim(self, session: WorkerSession, claiming: asyncio.Task[None]) -> None:
         """Wait a moment for the answer to a claim that is under way: see `answered`."""
-        if not claiming.done() and not shift.claimer.heard.is_set():
+        if not claiming.done() and not session.claimer.answered.is_set():
             late, hurry = asyncio.sleep(ANSWER_TIME), self._stopping_now.wait()
-            await first(claiming, shift.claimer.heard.wait(), late, hurry, self._lost.wait())
+            await first(claiming, session.claimer.answered.wait(), late, hurry, self._lost.wait())
 
-    async def _send_feedback(self, shift: Shift) -> None:
+    async def _send_feedback(self, session: WorkerSession) -> None:
         while True:
             await asyncio.sleep(FEEDBACK_EVERY)
-            await shift.feedback.send()
+            await session.feedback.send()
 
-    async def _lose_jobs(self, shift: Shift) -> None:
+    async def _lose_jobs(self, session: WorkerSession) -> None:
         """The identity is dead: its jobs belong to others, so nothing is written for them."""
-        what = f"lost its lease; {plural(len(shift.running), 'handler')} stopped"
+        what = f"lost its lease; {plural(len(session.running), 'handler')} stopped"
         logger.warning("worker %s %s", self.record.label, what)
         self.record.note("lost", f"the worker {what}")
-        await shift.stop(Why.LOST)
-        shift.log.drop()
-        if self._left_running(shift):
+        await session.stop(Why.LOST)
+        session.log.drop()
+        if self._left_running(session):
             return
         # If it was given up and not rescued, its jobs need not wait for the lease to run out.
-        await self._retire(shift.worker)
+        await self._retire(session.worker)
 
-    async def _leave(self, shift: Shift) -> None:
-        shift.close()
-        await self._let_go(shift)
+    async def _leave(self, session: WorkerSession) -> None:
+        session.close()
+        await self._let_go(session)
         if not self._stopping_now.is_set():
-            await first(shift.finish(self._settings.shutdown), self._stopping_now.wait(), self._lost.wait())
+            await first(session.finish(self._settings.shutdown), self._stopping_now.wait(), self._lost.wait())
         if self._lost.is_set():
-            return await self._lose_jobs(shift)
-        if shift.running:
-            jobs = plural(len(shift.running), "running job is", "running jobs are")
+            return await self._lose_jobs(session)
+        if session.running:
+            jobs = plural(len(session.running), "running job is", "running jobs are")
             logger.info("%s handed back, uncharged", jobs)
-        await shift.stop(Why.SHUTDOWN)
+        await session.stop(Why.SHUTDOWN)
         try:
             async with asyncio.timeout(LEAVE_TIME):
-                await shift.log.flush()
-                await shift.feedback.send()
+                await session.log.flush()
+                await session.feedback.send()
         except (TimeoutError, WorkerLost):
             logger.warning("some outcomes could not be written; their jobs will run again")
         except Exception:
             logger.exception("outcomes could not be written; their jobs will run again")
-        if not self._left_running(shift):
-            await self._retire(shift.worker)
+        if not self._left_running(session):
+            await self._retire(session.worker)
         self.record.note("stopped", f"the worker left after {plural(self.done, 'run')}")
         return None
 
-    async def _let_go(self, shift: Shift) -> None:
+    async def _let_go(self, session: WorkerSession) -> None:
         """A claim that was under way at the stop may have given us jobs that we never saw: they need not wait
         until everything that runs has ended."""
         try:
             async with asyncio.timeout(LEAVE_TIME):
-                if shift.holdings.unanswered.any:
-                    await shift.holdings.compare()
+                if session.holdings.unanswered.any:
+                    await session.holdings.compare()
         except Exception as error:  # noqa: BLE001 - whatever it is, the worker leaves
             logger.debug("jobs of the last claim are handed back when the worker retires: %s", error)
 
@@ -320,10 +321,10 @@ class Engine:
         self.record.note("started", f"process {info.pid} on {info.host} {serves}{able}")
 
     def _vitals(self) -> Vitals | None:
-        shift = self._shift
-        if shift is None:
+        session = self._session
+        if session is None:
             return None
-        running = shift.running
+        running = session.running
         return self._meter.measure(running, len(running), sum(self._assignment.slots.values()))
 
 

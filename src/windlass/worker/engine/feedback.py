@@ -47,7 +47,7 @@ class Feedback:
         self.idle: bool = not needs
         """True if nobody wants to know: the hot path asks this first."""
 
-    def steer(self, queues: Mapping[str, QueueRecord]) -> None:
+    def set_queues(self, queues: Mapping[str, QueueRecord]) -> None:
         """The settings of queues as they are now."""
         self._queues = queues
         self._governed = {name for name, queue in queues.items() if queue.governor}

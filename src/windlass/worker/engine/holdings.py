@@ -1,5 +1,5 @@
-"""The jobs that a worker holds: those that wait for a slot, a suspect in quarantine, and what runs. Every few
-seconds it is compared with what the store believes [S4], and differences are settled; see
+"""The jobs that a worker holds: those that wait for a slot, a crashed one in quarantine, and what runs. Every
+few seconds it is compared with what the store believes [S4], and differences are settled; see
 `unanswered_claims`."""
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Holdings:
 
     async def compare(self) -> None:
         """Make the store and this worker agree on what it holds."""
-        async with self._log.nothing_handed_over():
+        async with self._log.no_flush_claims():
             await self._compare()
 
     async def _compare(self) -> None:
@@ -85,8 +85,8 @@ class Holdings:
                 for other in rest:  # it must not come before one that may be running elsewhere [F6]
                     if other.fence not in lost:
                         self._slots.hand_back(other)
-        suspect = self._slots.quarantine.waiting
-        if suspect is not None and suspect.fence in lost:
+        waiting = self._slots.quarantine.waiting
+        if waiting is not None and waiting.fence in lost:
             self._slots.withdraw(None)
         for run in runs:
             self._slots.stop(run, Why.LOST)

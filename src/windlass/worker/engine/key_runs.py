@@ -1,4 +1,4 @@
-"""Runs of keys: jobs of one waiting list that were handed over together (see `Store.finish`). The first of a
+"""Runs of keys: jobs of one waiting list that a flush claimed together (see `Store.finish`). The first of a
 run waits for a slot like any other job; the rest waits here, and each has the slot when the one before it has
 ended. What waits behind a job that takes long goes back.
 """

@@ -23,9 +23,9 @@ from windlass.errors import StoreFull, StoreUnavailable, WorkerLost
 from windlass.running.outages import OutageLog
 from windlass.store.protocol import Store
 from windlass.store.records import ClaimedJob, Fence, Finished, Outcome
-from windlass.worker.engine.handover import Handover
-from windlass.worker.reports.board import Board
+from windlass.worker.engine.flush_claims import FlushClaims
 from windlass.worker.reports.recorder import Recorder
+from windlass.worker.reports.status_memory import StatusMemory
 
 logger: Final = logging.getLogger("windlass.worker")
 MAX_BATCH: Final = 2000
@@ -53,8 +53,8 @@ PAUSES: Final = Backoff(0.02, 5.0, jitter=0.5)
 class OutcomeLog:
     """The outcomes of one worker on their way to the store. `flushed` is called after each flush, and
     `record` counts what was written, by name where a task is one of `tasks`. `more` says whether anything
-    runs that may end soon; `no_more` is called when nothing does any more. `board` notes that the store is
-    full."""
+    runs that may end soon; `no_more` is called when nothing does any more. `memory` notes that the
+    store is full."""
 
     def __init__(
         self,
@@ -65,9 +65,9 @@ class OutcomeLog:
         record: Recorder | None = None,
         tasks: Container[str] | None = None,
         more: Callable[[], bool] = lambda: True,
-        board: Board | None = None,
+        memory: StatusMemory | None = None,
     ) -> None:
-        self._board = board
+        self._status_memory = memory
         self.record: Final = record or Recorder()
         self._tasks = tasks
         self._more = more
@@ -88,7 +88,7 @@ class OutcomeLog:
         self._timer: asyncio.TimerHandle | None = None
         self._enough = asyncio.Event()
         self._turn = asyncio.Lock()
-        self.handover: Handover | None = None
+        self.flush_claims: FlushClaims | None = None
         """Who takes the jobs that come with the answers."""
         self._withheld = 0
         self._nothing_asked = asyncio.Event()
@@ -131,7 +131,7 @@ class OutcomeLog:
 
     @property
     def settled(self) -> bool:
-        """Return whether everything handed over has been written."""
+        """Return whether every outcome has been written."""
         return not self._waiting and not self._sending
 
     @property
@@ -146,8 +146,8 @@ class OutcomeLog:
             await self.flush(gather=True)
 
     async def flush(self, *, gather: bool = False) -> None:
-        """Write what has been handed over so far, beginning with a batch that was under way. One at a time:
-        a second one would take the batch out of the first one's hands."""
+        """Write the outcomes so far, beginning with a batch that was under way. One call at a time: a second
+        one would send the batch of the first."""
         async with self._turn:
             while not self.settled:
                 if not self._sending:
@@ -159,8 +159,8 @@ class OutcomeLog:
                     self._sending, self._waiting = self._waiting[:MAX_BATCH], self._waiting[MAX_BATCH:]
                 finished = await self._send()
                 self._note(finished)
-                if self.handover is not None:
-                    self.handover.answered(finished)
+                if self.flush_claims is not None:
+                    self.flush_claims.answered(finished)
                 self._ended_at = time.monotonic()
                 took = self._ended_at - self._sent_at
                 self._gathers = min(took, LONGEST) if took > SLOW and len(self._sending) >= MANY else 0.0
@@ -173,7 +173,7 @@ class OutcomeLog:
 
     async def _gather(self) -> None:
         """Wait for more outcomes, for as long as the last flush took at most, where that was slow and they
-        come by the dozen. A crowd of workers on few cores would send many small flushes otherwise, and each
+        come by the dozen. Many workers on few cores would send many small flushes otherwise, and each
         costs the server half a millisecond and more: 16 on two cores run 1.4 times as many jobs so."""
         if not self._gathers or time.monotonic() - self._ended_at > RECENT:
             return
@@ -204,8 +204,8 @@ class OutcomeLog:
         self.record.refused(job)
 
     @contextlib.asynccontextmanager
-    async def nothing_handed_over(self) -> AsyncIterator[None]:
-        """While this lasts, every job that the store has given to this worker is known here."""
+    async def no_flush_claims(self) -> AsyncIterator[None]:
+        """Let no flush claim jobs: every job that the store has given to this worker is known here."""
         self._withheld += 1
         try:
             await self._nothing_asked.wait()
@@ -213,15 +213,15 @@ class OutcomeLog:
         finally:
             self._withheld -= 1
 
-    async def _finish(self, handover: Handover | None) -> Finished:
-        room = None if handover is None else handover.ask()
-        if handover is None or room is None or self._withheld:
+    async def _finish(self, flush_claims: FlushClaims | None) -> Finished:
+        room = None if flush_claims is None else flush_claims.ask()
+        if flush_claims is None or room is None or self._withheld:
             return await self._store.finish(self._worker, self._number, self._sending)
         self._nothing_asked.clear()
         try:
             return await self._store.finish(self._worker, self._number, self._sending, room)
         except BaseException:
-            handover.lost()
+            flush_claims.lost()
             raise
         finally:
             self._nothing_asked.set()  # `flush` takes what came before anybody who waits for this runs
@@ -230,15 +230,15 @@ class OutcomeLog:
         failures = 0
         while True:
             try:
-                finished = await self._finish(self.handover)
+                finished = await self._finish(self.flush_claims)
                 self._outages.recovered("outcomes")
-                if failures and self._board is not None:
-                    self._board.full(full=False)
+                if failures and self._status_memory is not None:
+                    self._status_memory.full(full=False)
                 return finished
             except (StoreUnavailable, StoreFull) as error:
                 failures += 1
-                if isinstance(error, StoreFull) and self._board is not None:
-                    self._board.full()
+                if isinstance(error, StoreFull) and self._status_memory is not None:
+                    self._status_memory.full()
                 pause = PAUSES.delay(failures, random.random())
                 message = "cannot write %s, next try in %.1f s: %s"
                 self._outages.failed("outcomes", message, plural(len(self._sending), "outcome"), pause, error)

@@ -1,7 +1,7 @@
 """The slots of one worker: a claimed job starts, runs, is perhaps told to stop, and its outcome is logged.
 
-What is claimed, and when all of it ends, is decided elsewhere (`claimer`, `shift`). Every job passes through
-here, so a short one must cost little: no timer, no task and no call that it could do without.
+What is claimed, and when all of it ends, is decided elsewhere (`claimer`, `worker_session`). Every job passes
+through here, so a short one must cost little: no timer, no task and no call that it could do without.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from windlass.worker.engine.capacity import STALE, Capacity
 from windlass.worker.engine.feedback import Feedback
 from windlass.worker.engine.key_runs import RunWatch, goes_on
 from windlass.worker.engine.outcomes import OutcomeLog
-from windlass.worker.engine.quarantine import SUSPECT_TIME, Quarantine
+from windlass.worker.engine.quarantine import TRUSTED_AFTER, Quarantine
 from windlass.worker.engine.spawn import spawner
 from windlass.worker.engine.waiting import sleep_until
 from windlass.worker.handlers.handler_call import HandlerCall
@@ -39,7 +39,7 @@ from windlass.worker.handlers.handler_port import HandlerPort
 from windlass.worker.handlers.run import Deadlines, Run, Why
 from windlass.worker.handlers.runner import Runner
 from windlass.worker.handlers.threads import Call
-from windlass.worker.reports.board import Board
+from windlass.worker.reports.status_memory import StatusMemory
 
 logger: Final = logging.getLogger("windlass.worker")
 
@@ -51,7 +51,8 @@ AT_ONCE: Final = 64
 
 class Slots:
     """The running jobs of one worker. `port` is what contexts of handlers talk to, and `changed` is set when
-    there may be room to claim for. `board` notes every start, and `ended` is called with every outcome."""
+    there may be room to claim for. `memory` notes every start, and `ended` is called with every
+    outcome."""
 
     def __init__(
         self,
@@ -62,7 +63,7 @@ class Slots:
         feedback: Feedback,
         changed: asyncio.Event,
         *,
-        board: Board | None = None,
+        memory: StatusMemory | None = None,
         ended: Callable[[Outcome], None] | None = None,
     ) -> None:
         self.running: dict[Run, None] = {}
@@ -82,7 +83,7 @@ class Slots:
         self._buffers, self._busy = capacity.buffers, capacity.busy
         self._feedback = feedback
         self._changed = changed
-        self._board = board
+        self._status_memory = memory
         self._ended = ended
         self._bounds: dict[str, float] = {}
         self._context = contextvars.copy_context()
@@ -93,7 +94,7 @@ class Slots:
         self._none_runs = asyncio.Event()
         self._has_returned = self._returned  # one object for all calls
 
-    def steer(self, assignment: Assignment) -> None:
+    def assign(self, assignment: Assignment) -> None:
         """The settings of queues as they are now."""
         self._bounds = {name: queue.safety_bound for name, queue in assignment.queues.items()}
 
@@ -139,11 +140,11 @@ class Slots:
         if self.quarantine.admits({run.job.fence for run in self.running}):
             job = self.quarantine.enter()
             self._start(job)
-            self._loop.call_later(SUSPECT_TIME, self._trust, job)
+            self._loop.call_later(TRUSTED_AFTER, self._trust, job)
             self._changed.set()
 
     def withdraw(self, kind: Kind | None) -> None:
-        """The suspect that waits is not started, and its tokens go back [F1]. `kind` is its outcome; None: it
+        """Do not start the crashed job that waits; its tokens go back [F1]. `kind` is its outcome; None: it
         is not ours any more."""
         job = self.quarantine.withdraw()
         if job is not None:
@@ -172,7 +173,7 @@ class Slots:
 
     def _stuck(self, job: ClaimedJob) -> None:
         """A job takes so long that what waits behind it goes back: others may have slots for it."""
-        self._capacity.appetites[job.queue].stuck()
+        self._capacity.prefetch[job.queue].stuck()
         self._hand_back_behind(job)
 
     def _log_of_run(self, job: ClaimedJob) -> Callable[[Outcome], None]:
@@ -194,7 +195,7 @@ class Slots:
             self._reopen()
 
     def _reopen(self) -> None:
-        """There are no suspects here any more: start what waits, and claim again."""
+        """Start what waits, and claim again: no crashed job is here any more."""
         for queue in self._buffers:
             self.fill(queue)
         self._changed.set()
@@ -218,8 +219,8 @@ class Slots:
         self._busy[queue] += 1
         if run.deadline < self.deadlines.next:
             self.deadlines.watch(run.deadline)
-        if self._board is not None:
-            run.place = self._board.enter(job.id, run.deadline)
+        if self._status_memory is not None:
+            run.place = self._status_memory.enter(job.id, run.deadline)
         if task is not None and task.batch_size > 1:
             self._add_to_batch(run, task)
             run.task = self._spawn(self._run_batch(run, task))
@@ -249,8 +250,8 @@ class Slots:
             run = msgspec.structs.replace(first, job=job, context=context, weight=0)
             first.batch.append(run)
             self.running[run] = None
-            if self._board is not None:
-                run.place = self._board.enter(job.id, run.deadline)
+            if self._status_memory is not None:
+                run.place = self._status_memory.enter(job.id, run.deadline)
 
     # -- running ------------------------------------------------------------------------------------------
 
@@ -377,15 +378,15 @@ class Slots:
         job = run.job
         queue = job.queue
         del self.running[run]
-        if self._board is not None:
-            self._board.leave(run.place)
+        if self._status_memory is not None:
+            self._status_memory.leave(run.place)
         self._busy[queue] -= run.weight
         if run.weight and run.context._typical and (spent := time.monotonic() - run.began) > 0.0:
             if run.batch is not None:
                 spent /= len(run.batch)
             if job.options.part is not None and spent < LONG:
                 spent = LONG  # parts are spread over workers [K10]
-            self._capacity.appetites[queue].note(spent)
+            self._capacity.prefetch[queue].note(spent)
         if outcome is not None and run.context._ended:
             self._port.ended(outcome)  # written by the handler's own transaction
             if self._ended is not None:
@@ -407,7 +408,7 @@ class Slots:
             self._none_runs.set()
 
     def _one_less(self, job: ClaimedJob) -> None:
-        """A run has ended while suspects keep clean jobs from starting [C8]."""
+        """A run has ended while crashed jobs keep clean ones from starting [C8]."""
         if self.quarantine.leave(job):
             self._reopen()
         else:
@@ -425,12 +426,12 @@ class Slots:
     def _is_kept(self, run: Run, outcome: Outcome | None) -> bool:
         """Return whether the slot of this run, for which nothing is claimed ahead, waits for a job handed
         over. Other such jobs may come to wait for a slot."""
-        handover = self._log.handover
-        if handover is None or outcome is None or run.context.ended or run.why is Why.LOST:
+        flush_claims = self._log.flush_claims
+        if flush_claims is None or outcome is None or run.context.ended or run.why is Why.LOST:
             return False
         free = self._capacity.has_free_slot(run.job.queue)  # a job from the buffer may have it by now
         free = run.weight > 0 and free and not self._buffers[run.job.queue]
-        return handover.note_end(run.job, free=free)
+        return flush_claims.note_end(run.job, free=free)
 
     def settle(self, outcome: Outcome, add: Callable[[Outcome], None] | None = None) -> None:
         """Have this outcome written; `add` is how the log is given it, if not as most are."""

@@ -10,8 +10,8 @@ from typing import Final
 
 from windlass.store.records import Busy, Vitals
 from windlass.worker.handlers.run import Run
-from windlass.worker.reports.board import Board
 from windlass.worker.reports.memory import used_memory
+from windlass.worker.reports.status_memory import StatusMemory
 from windlass.worker.reports.store_clock import StoreClock
 
 MAX_JOBS: Final = 20
@@ -20,11 +20,11 @@ TICK: Final = 0.5
 
 
 class VitalsMeter:
-    """Watches one process and its loop, from `start` to `stop`; `board` notes every tick."""
+    """Watches one process and its loop, from `start` to `stop`; `memory` notes every tick."""
 
-    def __init__(self, clock: StoreClock, board: Board | None = None) -> None:
+    def __init__(self, clock: StoreClock, memory: StatusMemory | None = None) -> None:
         self._clock = clock
-        self._board = board
+        self._status_memory = memory
         self._at, self._cpu = time.monotonic(), time.process_time()
         self._lag = 0.0
         self._timer: asyncio.TimerHandle | None = None
@@ -36,8 +36,8 @@ class VitalsMeter:
         def tick(due: float) -> None:
             now = loop.time()
             self._lag = max(self._lag, now - due)
-            if self._board is not None:
-                self._board.tick()
+            if self._status_memory is not None:
+                self._status_memory.tick()
             self._timer = loop.call_later(TICK, tick, now + TICK)
 
         tick(loop.time())

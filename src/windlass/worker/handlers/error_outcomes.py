@@ -27,7 +27,7 @@ MAX_LOGGED: Final = 1000
 
 
 class Policies(Protocol):
-    """The policies of queues, and of a shift about deaths and leases."""
+    """The policies of queues, and of a worker session about deaths and leases."""
 
     @property
     def poison(self) -> int:

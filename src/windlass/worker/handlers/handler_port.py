@@ -191,7 +191,7 @@ class HandlerPort:
         except (ClaimLost, WorkerLost):
             self._log.refuse(job)
             raise
-        self._spending.heard(job, budget, tokens)
+        self._spending.note(job, budget, tokens)
 
     def stream(self, job: ClaimedJob) -> RunStream:
         """The stream of a run."""

@@ -23,8 +23,8 @@ import msgspec
 
 from windlass.core.read_errors import READ_ERRORS
 from windlass.errors import ConfigurationError, PoolError
-from windlass.running.groups import Group, ending, to_the_end
 from windlass.running.pipes import ReadEnd, Tail, WriteEnd
+from windlass.running.process_group import ProcessGroup, ending, to_the_end
 
 MAX_LINE: Final = 64 * 1024 * 1024
 KEPT_STDERR: Final = 8 * 1024
@@ -196,7 +196,7 @@ class _Child:
         self._tail = Tail(KEPT_STDERR)
         self._words: asyncio.Event | None = None
         self._echo = echo
-        self._group = Group(argv, env=env, cwd=cwd)
+        self._group = ProcessGroup(argv, env=env, cwd=cwd)
         self._stdin = WriteEnd(self._group.stdin)
         self._stdout = ReadEnd(self._group.stdout, self._said, self._gone)
         self._stderr = ReadEnd(self._group.stderr, self._complained)

@@ -28,9 +28,9 @@ from windlass.signals import Dead
 from windlass.store.records import ClaimedJob, Need, Outcome
 from windlass.tasks.task import RegisteredTask
 from windlass.worker.handlers.error_outcomes import ErrorOutcomes, Policies, name
-from windlass.worker.handlers.handed import handed_payload
 from windlass.worker.handlers.handler_call import HandlerCall
 from windlass.worker.handlers.processes import Processes
+from windlass.worker.handlers.result_arguments import payload_with_results
 from windlass.worker.handlers.results import keep
 from windlass.worker.handlers.threads import Threads
 
@@ -245,7 +245,7 @@ class Runner:
         return value
 
     async def _handle(self, task: RegisteredTask[..., Any], job: ClaimedJob, context: Context) -> Any:
-        handed = await handed_payload(task, job, context) if job.options.results else None
+        handed = await payload_with_results(task, job, context) if job.options.results else None
         if task.mode == "process":
             return decode(await self.processes.run(task, handed or task.unsealed(job.payload)))
         args, kwargs = task.decode(job.payload) if handed is None else task.signature.decode(handed)

@@ -50,8 +50,8 @@ class Spending:
             "age": time.monotonic() - self._claimed_at(job.claim),
         }
 
-    def heard(self, job: ClaimedJob, budget: str, tokens: int) -> None:
-        """The store has taken it."""
+    def note(self, job: ClaimedJob, budget: str, tokens: int) -> None:
+        """Note what the store has taken."""
         while len(self._last) >= KEPT:
             del self._last[next(iter(self._last))]
         self._last[job.fence, budget] = tokens

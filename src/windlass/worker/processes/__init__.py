@@ -1,1 +1,1 @@
-"""A supervisor and its children: start, hear, replace and end them."""
+"""A supervisor and its children: start, watch, replace and end them."""

@@ -29,14 +29,14 @@ class Start(msgspec.Struct, frozen=True, tag=True):
     queues: dict[str, int | None]
 
 
-class Steer(msgspec.Struct, frozen=True, tag=True):
+class Assign(msgspec.Struct, frozen=True, tag=True):
     """To the child: its new slots and how its queues stand."""
 
     assignment: Assignment
 
 
 class Wake(msgspec.Struct, frozen=True, tag=True):
-    """To the child: what was heard for it."""
+    """To the child: a wake-up for it."""
 
     wake_up: WakeUp
 
@@ -95,7 +95,7 @@ class Recycle(msgspec.Struct, frozen=True, tag=True):
 
 
 Message: TypeAlias = (
-    Start | Steer | Wake | Cancel | Lose | Drain | StopNow | Ready | Failed | Began | Ended | Recycle
+    Start | Assign | Wake | Cancel | Lose | Drain | StopNow | Ready | Failed | Began | Ended | Recycle
 )
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Message).decode
@@ -119,7 +119,7 @@ class Channel:
         does not read: it gets newer slots when it does, and looks for work by itself. A process that was
         stopped must not fill our memory."""
         with contextlib.suppress(OSError, RuntimeError):
-            if isinstance(message, Steer | Wake) and self._writer.transport.get_write_buffer_size() > UNREAD:
+            if isinstance(message, Assign | Wake) and self._writer.transport.get_write_buffer_size() > UNREAD:
                 return
             self._writer.write(_encode(message) + b"\n")
 

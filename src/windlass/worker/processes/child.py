@@ -1,5 +1,5 @@
-"""A child: forked by a zygote that has loaded the app, or started anew by the supervisor as a program,
-`python -m windlass.worker.processes.child SOCKET BOARD`.
+"""A child: forked by a fork server that has loaded the app, or started anew by the supervisor as a program,
+`python -m windlass.worker.processes.child SOCKET STATUS_MEMORY`.
 
 It loads the app where that is still to be done, runs the start hooks, and works until it is told to leave or
 its supervisor is gone. The supervisor sends its heartbeats.
@@ -39,11 +39,11 @@ from windlass.worker.handlers.processes import Processes
 from windlass.worker.handlers.runner import Runner
 from windlass.worker.processes import channel as protocol
 from windlass.worker.processes.channel import Channel, Message
-from windlass.worker.reports.board import Board
 from windlass.worker.reports.logs import set_up_logs
 from windlass.worker.reports.memory import used_memory
 from windlass.worker.reports.recorder import recorder_for
 from windlass.worker.reports.stacks import task_stacks
+from windlass.worker.reports.status_memory import StatusMemory
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
@@ -61,11 +61,13 @@ ORPHAN_TIME: Final = 5.0
 class Child:
     """One worker process."""
 
-    def __init__(self, channel: Channel, board: Board, parent: int, app: Windlass | None = None) -> None:
+    def __init__(
+        self, channel: Channel, memory: StatusMemory, parent: int, app: Windlass | None = None
+    ) -> None:
         self._parent = parent
         self._app = app
         self._channel = channel
-        self._board = board
+        self._status_memory = memory
         self._engine: Engine | None = None
         self._leaving = False
         self._ready = False
@@ -100,7 +102,7 @@ class Child:
         """From the open store to the exit code."""
         _leave_with_parent(self._parent, asyncio.get_running_loop(), app.settings.grace)
         async with app._store_handle().here(wait_for_store) as store:
-            store.told(WakeUp(hears=False))  # the supervisor listens
+            store.on_wakeup(WakeUp(receives=False))  # the supervisor listens
             try:
                 await app.hooks.start()
             except Exception as error:
@@ -121,7 +123,7 @@ class Child:
                 self,
                 settings=app.settings,
                 record=recorder_for(app.settings),
-                board=self._board,
+                memory=self._status_memory,
                 supervised=True,
             )
             warn_of_long_batches(app.tasks.values(), app.settings.lease)
@@ -178,10 +180,10 @@ class Child:
         assert engine is not None
         async for message in messages:
             match message:
-                case protocol.Steer():
-                    engine.steer(message.assignment)
+                case protocol.Assign():
+                    engine.assign(message.assignment)
                 case protocol.Wake():
-                    store.told(message.wake_up)
+                    store.on_wakeup(message.wake_up)
                 case protocol.Cancel():
                     engine.cancel(frozenset(message.jobs))
                 case protocol.Lose():
@@ -225,10 +227,10 @@ def _leave_with_parent(parent: int, loop: asyncio.AbstractEventLoop, grace: floa
     def watch() -> None:
         while os.getppid() == parent:
             time.sleep(CHECK_EVERY)
-        heard = threading.Event()
+        answered = threading.Event()
         with contextlib.suppress(RuntimeError):  # the loop has ended
-            loop.call_soon_threadsafe(heard.set)
-            if not heard.wait(grace):
+            loop.call_soon_threadsafe(answered.set)
+            if not answered.wait(grace):
                 _end("the supervisor is gone and the loop is blocked; exiting. The stacks:")
         time.sleep(grace + ORPHAN_TIME)
         _end("the supervisor is gone and a handler does not end; exiting. The stacks:")
@@ -242,8 +244,8 @@ def _end(why: str) -> None:
     os._exit(1)
 
 
-async def _main(end: socket.socket, board: Board, parent: int, app: Windlass | None) -> int:
-    return await Child(await Channel.over(end), board, parent, app).run()
+async def _main(end: socket.socket, memory: StatusMemory, parent: int, app: Windlass | None) -> int:
+    return await Child(await Channel.over(end), memory, parent, app).run()
 
 
 def set_up(name: str) -> None:
@@ -261,11 +263,11 @@ def set_up(name: str) -> None:
     sys.path.insert(0, os.getcwd())
 
 
-def run_child(end: socket.socket, board: Board, parent: int, app: Windlass | None = None) -> NoReturn:
+def run_child(end: socket.socket, memory: StatusMemory, parent: int, app: Windlass | None = None) -> NoReturn:
     """Be a child, with the app where it is imported already, and exit."""
     _call_this_process(NAME)
     with asyncio.Runner(loop_factory=prefer_uvloop()) as runner:
-        code = runner.run(_main(end, board, parent, app))
+        code = runner.run(_main(end, memory, parent, app))
     sys.exit(code)
 
 
@@ -278,7 +280,7 @@ def main() -> None:
     """Start from the descriptors that the supervisor named."""
     parent = os.getppid()
     set_up(NAME)
-    run_child(socket.socket(fileno=int(sys.argv[1])), Board(int(sys.argv[2])), parent)
+    run_child(socket.socket(fileno=int(sys.argv[1])), StatusMemory(int(sys.argv[2])), parent)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Handing back the jobs of a dead child: at once, without waiting for its lease [C8].
 
-The board says which jobs it was running. What it had claimed and not started goes back as if nothing had
-happened, and so does what ran beside a job that we had to kill the child for; that one has failed its
+The status memory says which jobs it was running. What it had claimed and not started goes back as if nothing
+had happened, and so does what ran beside a job that we had to kill the child for; that one has failed its
 attempt. Where the child died by itself, each job that ran may be the reason: it gets one death more, and the
 store does with it what the policy says.
 
@@ -53,18 +53,18 @@ async def hand_back(
     backoff: Callable[[str], Backoff],
     record: Recorder | None = None,
 ) -> None:
-    """Settle what a dead child held. `running` are the jobs on its board, `overdue` those it was killed
-    for; `backoff` is how a queue spaces retries. `record` counts it, by name where the task's code is here:
-    one of its jobs ran."""
+    """Settle what a dead child held. `running` are the jobs in its status memory, `overdue` those it was
+    killed for; `backoff` is how a queue spaces retries. `record` counts it, by name where the task's code is
+    here: one of its jobs ran."""
     record = record or Recorder()
     held = [job for claim in await store.unfinished(worker) for job in claim.jobs]
-    suspects = [job for job in held if crashed and job.id in running and job.id not in overdue]
+    crashed_jobs = [job for job in held if crashed and job.id in running and job.id not in overdue]
     outcomes = [
         _killed(job, backoff(job.queue))
         if job.id in overdue
         else Outcome(job=job, kind=Kind.RELEASED, began=job.id in running)
         for job in held
-        if job not in suspects
+        if job not in crashed_jobs
     ]
     tasks = {job.task for job in held if job.id in running or job.id in overdue}
     try:
@@ -74,25 +74,25 @@ async def hand_back(
             record.flushed(batch, time.monotonic(), finished.refused, leaving=True, tasks=tasks)
     except WorkerLost:
         return  # somebody else was faster
-    if suspects:
-        for job in suspects:
+    if crashed_jobs:
+        for job in crashed_jobs:
             logger.error("%s was running when its worker died", name(job))
         known = next((each for each in await store.workers() if each.id == worker), None)
-        rescued = await _rescue(store, worker, 0 if known is None else known.beat, policy)
+        rescued = await _rescue(store, worker, 0 if known is None else known.heartbeat, policy)
         if rescued is not None:
             label = "" if known is None else known.label
             record.rescued(label, rescued)
-            for job in suspects:
+            for job in crashed_jobs:
                 record.note("lost", "was running when its worker died", job=job, worker=label)
     else:
         await store.retire(worker)
 
 
-async def _rescue(store: Store, worker: int, beat: int, policy: DeathPolicy) -> Rescued | None:
+async def _rescue(store: Store, worker: int, heartbeat: int, policy: DeathPolicy) -> Rescued | None:
     """Charge the deaths. The store may not have noticed yet that the dead one's last write is over. To retire
     it instead would charge nothing, and a job that kills every worker would go on doing so."""
     for _ in range(TRIES):
-        rescued = await store.rescue(worker, beat, policy)
+        rescued = await store.rescue(worker, heartbeat, policy)
         if rescued is not None:
             logger.warning(
                 "jobs of the dead worker: %d offered again now, %d after a pause, %d dead as poison",

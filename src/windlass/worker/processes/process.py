@@ -15,15 +15,15 @@ from typing import Final, TypeAlias
 
 from windlass.cluster.member import Member
 from windlass.core.slots import MAX_SLOTS
-from windlass.running.groups import exited
+from windlass.running.process_group import exited
 from windlass.store.records import WakeUp
 from windlass.worker.engine.assignment import Assignment
-from windlass.worker.engine.deaf import loop_turns
+from windlass.worker.engine.unresponsive import loop_turns
 from windlass.worker.processes import channel as protocol
 from windlass.worker.processes.adoption import Adopted
 from windlass.worker.processes.channel import Channel
 from windlass.worker.processes.standstill import switches
-from windlass.worker.reports.board import Board
+from windlass.worker.reports.status_memory import StatusMemory
 
 logger: Final = logging.getLogger("windlass.worker")
 STACK_TIME: Final = 0.5
@@ -35,17 +35,18 @@ LAST_WORDS: Final = 1.0
 
 
 Fork: TypeAlias = Callable[[socket.socket, int], Awaitable[Adopted | None]]
-"""Forks a child with its end of the channel and its board; None: it has to be started anew."""
+"""Forks a child with its end of the channel and its status memory; None: it has to be started anew."""
 
 
 class Process:
-    """A running child. Its jobs are in `board` and its identities in `workers`, also after it has ended."""
+    """A running child. Its jobs are in `status_memory` and its identities in `workers`, also after it has
+    ended."""
 
     def __init__(
         self,
         child: subprocess.Popen[bytes] | Adopted,
         channel: Channel,
-        board: Board,
+        status_memory: StatusMemory,
         member: Member,
         label: str = "",
     ) -> None:
@@ -53,13 +54,13 @@ class Process:
         self._child = child
         self._channel = channel
         self._member = member
-        self.board = board
+        self.status_memory = status_memory
         self.workers: set[int] = set()
         self.overdue: set[int] = set()
         self.ready: Final = asyncio.Event()
         self.leaving: bool = False
-        self.deaf: bool = False
-        """It takes nothing though it could, and nobody has taken its place yet; see `deaf`."""
+        self.unresponsive: bool = False
+        """It takes nothing though it could, and nobody has taken its place yet; see `unresponsive`."""
         self.still: bool = False
         """It is stopped by a signal, or has not moved for some seconds; see `standstill`."""
         self.given_up: bool = False
@@ -81,15 +82,15 @@ class Process:
             ours, theirs = socket.socketpair()
             undone.callback(ours.close)
             with theirs:
-                board = Board.make(MAX_SLOTS * len(start.queues))
-                undone.callback(board.close)
-                child = await fork(theirs, board.fd) or _start_anew(theirs, board, environment)
+                memory = StatusMemory.make(MAX_SLOTS * len(start.queues))
+                undone.callback(memory.close)
+                child = await fork(theirs, memory.fd) or _start_anew(theirs, memory, environment)
             undone.callback(child.wait)
             undone.callback(child.kill)
             channel = await Channel.over(ours)
             undone.pop_all()
         channel.send(start)
-        return cls(child, channel, board, member, start.label)
+        return cls(child, channel, memory, member, start.label)
 
     @property
     def pid(self) -> int:
@@ -98,12 +99,12 @@ class Process:
 
     # -- what the member asks: see windlass.cluster.member.Local -------------------------------------------
 
-    def steer(self, assignment: Assignment) -> None:
+    def assign(self, assignment: Assignment) -> None:
         """Pass new slots and settings on."""
-        self._channel.send(protocol.Steer(assignment))
+        self._channel.send(protocol.Assign(assignment))
 
     def wake(self, wake_up: WakeUp) -> None:
-        """Pass on what was heard."""
+        """Forward a wake-up."""
         self._channel.send(protocol.Wake(wake_up))
 
     def cancel(self, jobs: frozenset[int]) -> None:
@@ -129,8 +130,8 @@ class Process:
 
     def sign_of_life(self) -> object:
         """Return another value each time after it has moved; None: it cannot be seen, or need not."""
-        if loop_turns(self.board):
-            return self.board.ticked_at
+        if loop_turns(self.status_memory):
+            return self.status_memory.ticked_at
         if not self.ready.is_set():
             return None if self.can_run() else "stopped"
         return switches(self.pid)
@@ -153,7 +154,7 @@ class Process:
         await exited(self._child)
         self._child.wait()
         await self._channel.close()
-        self.board.close()
+        self.status_memory.close()
 
     def kill(self) -> None:
         """End it, whatever it does."""
@@ -171,7 +172,7 @@ class Process:
     async def replace(self, why: str, *, alive: bool) -> None:
         """Have another take its place, after it was made to print its stacks. One that is `alive` may finish
         what it runs."""
-        self.deaf, self.reason = True, why
+        self.unresponsive, self.reason = True, why
         await self._print_stacks()
         if alive:
             self.drain(stacks=True)
@@ -182,7 +183,7 @@ class Process:
 
     def give_up(self, why: str) -> None:
         """Kill one that does not move, and have another take its place without waiting for its end."""
-        self.given_up = self.deaf = self.leaving = True
+        self.given_up = self.unresponsive = self.leaving = True
         self.reason = why
         self._recycle()
         self.kill()
@@ -228,13 +229,13 @@ class Process:
         return code
 
 
-def _start_anew(end: socket.socket, board: Board, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+def _start_anew(end: socket.socket, memory: StatusMemory, env: Mapping[str, str]) -> subprocess.Popen[bytes]:
     """A child as a program of its own, which has the app still to import."""
-    argv = [sys.executable, "-m", "windlass.worker.processes.child", str(end.fileno()), str(board.fd)]
+    argv = [sys.executable, "-m", "windlass.worker.processes.child", str(end.fileno()), str(memory.fd)]
     # Not asyncio's: its child watcher would have to share signals with the app's own.
     return subprocess.Popen(  # noqa: S603 - our own program
         argv,
-        pass_fds=(end.fileno(), board.fd),
-        env=dict(environment),
+        pass_fds=(end.fileno(), memory.fd),
+        env=dict(env),
         stdin=subprocess.DEVNULL,
     )

@@ -1,12 +1,12 @@
 """Finds children that do not move at all: stopped by a signal, frozen with their control group, or held by a
-debugger. One that has not moved for a lease is killed and replaced, unless `deaf` is 0.
+debugger. One that has not moved for a lease is killed and replaced, unless `unresponsive` is 0.
 
 A child moves when its loop turns, or when the kernel has switched any of its threads on or off a processor.
 One thread of each child wakes every second to look for its supervisor, and one that wants the interpreter
 asks for it every 5 ms. So by this rule:
 
     a handler holds the interpreter, even asleep     moves: the other threads ask for it; the lease is kept
-    the loop or a thread waits for a disk (state D)  moves: deadlines [C6] and `deaf` end that
+    the loop or a thread waits for a disk (state D)  moves: deadlines [C6] and `unresponsive` end that
     SIGSTOP, ptrace, cgroup.freeze                   stands still; `/proc` says T, t, S or D, so that tells
                                                      nothing
     starting, and perhaps asleep in an import        moves, unless it is stopped (T, t)
@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final, Generic, Protocol, TypeVar
 
-from windlass.worker.engine.deaf import AWAY
+from windlass.worker.engine.unresponsive import AWAY
 
 STILL: Final = 5.0
 """Seconds without a sign of life after which a child counts as still: in so many, each has been switched."""

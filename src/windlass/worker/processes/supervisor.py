@@ -21,18 +21,18 @@ from typing import Final
 from windlass.cluster.member import Member
 from windlass.core.retry import DeathPolicy
 from windlass.errors import ConfigurationError
-from windlass.running.groups import ending, to_the_end
+from windlass.running.process_group import ending, to_the_end
 from windlass.settings import Settings
 from windlass.store.protocol import Store
 from windlass.worker.engine.label import make_label
 from windlass.worker.engine.waiting import first, log_polling
 from windlass.worker.processes.channel import Start
 from windlass.worker.processes.child_run import RESTARTS, ChildRun
+from windlass.worker.processes.fork_server import ForkServer, ForkServerGone
 from windlass.worker.processes.handback import hand_back, insist
 from windlass.worker.processes.process import Process
 from windlass.worker.processes.shutdown import Shutdown, Stop
 from windlass.worker.processes.watchdog import Watchdog
-from windlass.worker.processes.zygote import Zygote, ZygoteGone
 
 logger: Final = logging.getLogger("windlass.worker")
 
@@ -63,7 +63,7 @@ class Supervisor:
         """Processes that are gone, and whose jobs the store has refused to take back so far."""
         self._been_ready = False
         self._refused: str | None = None
-        self._zygote = Zygote(address, environment, forks=settings.start == "fork")
+        self._fork_server = ForkServer(address, environment, forks=settings.start == "fork")
         self.member: Final = Member(store, settings, settings.queues, workers=settings.processes)
 
     def readiness(self) -> tuple[bool, dict[str, object]]:
@@ -72,16 +72,16 @@ class Supervisor:
         up = [child for child in self._children if child.ready.is_set() and not child.still]
         reachable, stopping = self.member.reachable, self._shutdown.draining.is_set()
         settled = not self._unsettled
-        deaf = sum(child.deaf for child in self._children)
-        writes = "full" if any(child.board.is_full for child in up) else self.member.writes
-        well = reachable and writes == "done" and settled and not deaf
+        unresponsive = sum(child.unresponsive for child in self._children)
+        writes = "full" if any(child.status_memory.is_full for child in up) else self.member.writes
+        well = reachable and writes == "done" and settled and not unresponsive
         ready = well and not stopping and not all(child.leaving for child in up)
         return ready, {
             "store": "reached" if reachable else "out of reach",
             "writes": writes,
             "hand_backs": "done" if settled else "failing",
             "processes": len(up),
-            "deaf": deaf,
+            "unresponsive": unresponsive,
             "stopping": stopping,
             "coordinator": self.member.coordinator.term is not None,
         }
@@ -94,7 +94,7 @@ class Supervisor:
         membership = asyncio.create_task(self.member.run(), name="windlass member")
         watchdog = Watchdog(self._children, self.member, self._settings, self._shutdown)
         watching = asyncio.create_task(watchdog.run(), name="windlass watchdog")
-        forking = asyncio.create_task(self._zygote.run(), name="windlass zygote")
+        forking = asyncio.create_task(self._fork_server.run(), name="windlass fork server")
         costing = asyncio.create_task(log_polling(self._store, self._settings.queues))
         try:
             async with asyncio.TaskGroup() as group:
@@ -133,7 +133,7 @@ class Supervisor:
         """The code has changed: replace every child, each after it has finished what it runs."""
         before, self._changed = self._changed, asyncio.Event()
         before.set()
-        self._zygote.renew()
+        self._fork_server.renew()
         for child in self._children:
             child.reason = "the code has changed"
             child.drain()
@@ -206,7 +206,7 @@ class Supervisor:
             return False
         finally:
             self._children.discard(child)
-            child.board.close()
+            child.status_memory.close()
         return orderly
 
     async def _try_to_start(self, number: int) -> Process | None:
@@ -232,8 +232,8 @@ class Supervisor:
         queues = {name: None if n is None else int(n) for name, n in settings.queues.items()}
         start = Start(self._address, label, queues)
         while True:
-            with contextlib.suppress(ZygoteGone):
-                return await Process.start(start, self.member, self._zygote.fork, self._environment)
+            with contextlib.suppress(ForkServerGone):
+                return await Process.start(start, self.member, self._fork_server.fork, self._environment)
 
     async def _see_out(self, child: Process, run: ChildRun, label: str) -> int:
         """Hear a child until its end; the answer is its exit code."""
@@ -242,7 +242,7 @@ class Supervisor:
             self._been_ready = True
             logger.info("worker %s is up, process %d", label, child.pid)
             for each in self._children:
-                each.deaf &= not each.leaving  # its place is taken
+                each.unresponsive &= not each.leaving  # its place is taken
 
         async def listen() -> None:
             try:
@@ -289,7 +289,7 @@ class Supervisor:
                 await hand_back(
                     self._store,
                     worker,
-                    child.board.running(),
+                    child.status_memory.running(),
                     child.overdue,
                     crashed=crashed,
                     policy=self._policy,

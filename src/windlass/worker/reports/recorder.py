@@ -1,5 +1,5 @@
 """Counts and notes of one process, until they are reported to the store: samples of a minute [M1], events
-[M2], gauges [M3].
+[M2].
 
 It is fed by whole flushes, since a child finishes a job every 11 µs: a plain success costs it less than a
 third of one. How long a job had been ready when it was started is reckoned from when its outcome was handed
@@ -73,7 +73,7 @@ class Recorder:
         leaving: bool = False,
         tasks: Container[str] | None = None,
     ) -> None:
-        """These outcomes were written, but those of the jobs `refused`; they were handed over at `at`, by
+        """These outcomes were written, but those of the jobs `refused`; they were logged at `at`, by
         the monotonic clock. `leaving` says that jobs which are released were given up, not just passed on.
 
         `tasks` are those whose code is here (None: all). Others are counted without their names: these come

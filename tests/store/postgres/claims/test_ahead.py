@@ -60,7 +60,7 @@ async def test_a_cancel_waits_for_the_claim_in_flight_and_sees_it(base: Base) ->
     await base.blocked(operator)
     await claimer.commit()
     assert await cancel == "requested"
-    assert await base.look.value("SELECT windlass.beat($1)", worker) == [job]
+    assert await base.look.value("SELECT windlass.heartbeat($1)", worker) == [job]
     assert (await base.finish(worker, got.jobs)).applied == 1
     assert await base.state(job) == "succeeded", "finished first: succeeded stands"
 

@@ -81,7 +81,7 @@ async def test_a_checkpoint_in_an_open_transaction_keeps_the_worker_alive_and_no
     async with within(5.0):
         assert (await store.finish(worker, 1, [outcome])).applied == 1
         assert [job.id for claim in await store.unfinished(worker) for job in claim.jobs] == [one.id]
-        await store.beat(worker)
+        await store.heartbeat(worker)
         assert await store.rescue(worker, 1, DeathPolicy()) is None
     await handler.commit()
     assert await store.rescue(worker, 1, DeathPolicy()) is not None

@@ -1,4 +1,5 @@
-"""Rescue against the worker's own claims, flushes and beats, each stopped at the worst moment [rule 6]."""
+"""Rescue against the worker's own claims, flushes and heartbeats, each stopped at the worst moment
+[rule 6]."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -55,7 +56,7 @@ async def test_a_worker_is_not_declared_dead_during_its_claim_and_afterwards_is(
     got = await alone.claim(lane, other)
     assert (got.ids, got.jobs[0].deaths) == ([job], 1)
     with pytest.raises(WorkerLost):
-        await store.beat(worker)
+        await store.heartbeat(worker)
 
 
 @pytest.mark.parametrize("dead", [True, False])
@@ -80,7 +81,7 @@ async def test_a_claim_waits_at_the_fence_for_an_open_declare_dead(base: Base, d
 
 
 async def test_nothing_of_the_worker_waits_for_a_rescue_that_tries(base: Base) -> None:
-    """[rule 6] [C4] A handler finishes in a long transaction; rescue tries, beats and flushes go on."""
+    """[rule 6] [C4] A handler finishes in a long transaction; rescue tries, heartbeats and flushes go on."""
     lane, worker = await base.lane(), await base.worker()
     for _ in range(3):
         await base.look.enqueue()
@@ -92,19 +93,19 @@ async def test_nothing_of_the_worker_waits_for_a_rescue_that_tries(base: Base) -
     await rescuer.begin()
     assert await rescuer.value(DECLARE_DEAD, worker, 0) is False
     # The rescue's transaction is still open, as is the handler's.
-    assert await worker_session.value("SELECT windlass.beat($1)", worker) == []
+    assert await worker_session.value("SELECT windlass.heartbeat($1)", worker) == []
     assert (await base.finish(worker, [second], by=worker_session)).applied == 1
     await rescuer.commit()
     await handler.commit()
     assert (await base.finish(worker, [third])).applied == 1
 
 
-async def test_an_old_beat_does_not_declare_a_worker_dead(base: Base) -> None:
-    """[rule 6] [C8] The beat moved after the observer read it: before, during and after its commit."""
+async def test_an_old_heartbeat_does_not_declare_a_worker_dead(base: Base) -> None:
+    """[rule 6] [C8] The heartbeat moved after the observer read it: before, during and after its commit."""
     worker = await base.worker()
     beater, rescuer = await base.session(), await impatient(base)
     await beater.begin()
-    await beater.value("SELECT windlass.beat($1)", worker)
+    await beater.value("SELECT windlass.heartbeat($1)", worker)
     assert await rescuer.value(DECLARE_DEAD, worker, 0) is False
     await beater.commit()
     assert await rescuer.value(DECLARE_DEAD, worker, 0) is False
@@ -112,7 +113,7 @@ async def test_an_old_beat_does_not_declare_a_worker_dead(base: Base) -> None:
     assert await rescuer.value(DECLARE_DEAD, worker, 0) is True, "dead before is dead"
 
 
-@pytest.mark.parametrize("write", ["finish", "checkpoint", "beat"])
+@pytest.mark.parametrize("write", ["finish", "checkpoint", "heartbeat"])
 async def test_an_old_snapshot_does_not_pass_the_fence(base: Base, write: str) -> None:
     """[rule 6] [C5] At REPEATABLE READ the worker still looks alive; the row lock says it has changed."""
     lane, worker = await base.lane(), await base.worker()
@@ -127,7 +128,7 @@ async def test_an_old_snapshot_does_not_pass_the_fence(base: Base, write: str) -
     writes: dict[str, Callable[[], Awaitable[object]]] = {
         "finish": lambda: base.finish(worker, [job], by=handler),
         "checkpoint": lambda: handler.value(checkpoint, worker, job.id, lane, job.claim, job.seq),
-        "beat": lambda: handler.value("SELECT windlass.beat($1)", worker),
+        "heartbeat": lambda: handler.value("SELECT windlass.heartbeat($1)", worker),
     }
     with pytest.raises(asyncpg.SerializationError):
         await writes[write]()
@@ -214,6 +215,6 @@ async def test_a_heartbeat_of_a_worker_that_has_retired_is_no_error(base: Base) 
     """[C5] Its host sends it until it hears of that. The store raises WorkerLost; the server logs nothing."""
     worker, store = await base.worker(), await base.store()
     await store.retire(worker)
-    assert await base.look.value("SELECT windlass.beat($1)", worker) is None
+    assert await base.look.value("SELECT windlass.heartbeat($1)", worker) is None
     with pytest.raises(WorkerLost):
-        await store.beat(worker)
+        await store.heartbeat(worker)

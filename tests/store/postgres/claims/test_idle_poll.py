@@ -18,7 +18,7 @@ WORKER = 7
 QUEUE = "mail"
 
 
-def deaf(*_: object) -> None:
+def ignore(*_: object) -> None:
     """What a proxy that drops notifications makes of them."""
 
 
@@ -67,7 +67,7 @@ async def test_as_many_statements_are_sent_as_it_says(
     queues: list[str], pg_dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One lane, as many as are called without asking first, and more; counted where they are sent."""
-    monkeypatch.setattr(Listener, "_heard", deaf)
+    monkeypatch.setattr(Listener, "_on_notify", ignore)
     store = PostgresStore(pg_dsn, settings=StoreSettings(idle_poll=0.2))
     await store.open()
     connection = store._db.connection
@@ -95,7 +95,7 @@ async def test_as_many_statements_are_sent_as_it_says(
 
 async def test_a_self_test_that_fails_means_polling(pg_dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """There is a listener, and nothing reaches it."""
-    monkeypatch.setattr(Listener, "_heard", deaf)
+    monkeypatch.setattr(Listener, "_on_notify", ignore)
     store, producer = PostgresStore(pg_dsn), PostgresStore(pg_dsn)
     await store.open()
     await producer.open()

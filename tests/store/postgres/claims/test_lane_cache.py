@@ -155,8 +155,8 @@ async def test_k2_a_queue_that_is_resumed_or_warmed_calls(alone: Base, store: Po
     ):
         await close
         assert await store.claim(worker, ["q"], 1) == []
-        before = store._listener.heard_of("q")
+        before = store._listener.wakeups_of("q")
         await reopen()
-        while store._listener.heard_of("q") == before:
+        while store._listener.wakeups_of("q") == before:
             assert await store.wait(["q"], 5)
     assert len(await store.claim(worker, ["q"], 1)) == 1

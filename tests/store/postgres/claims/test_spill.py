@@ -1,5 +1,7 @@
 """Sets too large for a claim row: many holes, scattered takings ahead; written once [rule 3] [rule 13]."""
 
+import pytest
+
 from tests.stopwatch import Stopwatch
 from tests.store.postgres.kit import Base
 
@@ -18,6 +20,7 @@ END $$
 """Every other number is burnt."""
 
 
+@pytest.mark.slow
 async def test_ten_thousand_holes_are_written_aside_and_a_late_job_among_them_runs(base: Base) -> None:
     """[rule 3] [fault 11] A foreign transaction keeps every hole alive while 10,000 enqueues roll back."""
     lane, worker = await base.lane(), await base.worker()

@@ -128,7 +128,7 @@ async def test_a_connection_that_is_lost_at_the_end_is_an_outage(alone: Base) ->
 
 
 async def test_handlers_never_take_the_last_connections(alone: Base) -> None:
-    """[C4] Beats and claims go on, however many handlers have a transaction open."""
+    """[C4] Heartbeats and claims go on, however many handlers have a transaction open."""
     store, worker, jobs = await started(alone, 4, pool_size=5)
     async with AsyncExitStack() as stack:
         for flush, job in enumerate(jobs[:2], 1):
@@ -138,7 +138,7 @@ async def test_handlers_never_take_the_last_connections(alone: Base) -> None:
         third = store.transaction(worker, 3, lambda: Outcome(job=jobs[2]))
         waiting = asyncio.create_task(third.__aenter__())
         async with within(10):
-            await asyncio.gather(*(store.beat(worker) for _ in range(3)))
+            await asyncio.gather(*(store.heartbeat(worker) for _ in range(3)))
             assert await store.claim(worker, ["q"], 1) == []
         assert not waiting.done()
     await waiting

@@ -33,7 +33,7 @@ async def held(store: PostgresStore, *, lend: bool = False) -> AsyncIterator[Any
 
 async def test_calls_take_turns_on_one_connection(alone: Base) -> None:
     store = await alone.store()
-    store.told(WakeUp())
+    store.on_wakeup(WakeUp())
     await store.queues()
     for _ in range(20):
         await asyncio.gather(*(store._db.value("schema_version") for _ in range(3)))
@@ -108,6 +108,7 @@ async def test_a_block_that_is_over_has_no_connection_any_more(alone: Base) -> N
         await connection.fetchval("SELECT 1")
 
 
+@pytest.mark.slow
 async def test_where_the_server_has_no_room_calls_wait_for_each_other(
     alone: Base, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,6 +21,7 @@ INSERT INTO windlass.after_edge (job, on_job, fresh) SELECT id, $1, false FROM w
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [Kind.SUCCEEDED, Kind.DEAD])
 async def test_the_end_of_a_job_reads_its_own_edges_alone(alone: Base, kind: Kind) -> None:
     """Plans are made while nobody waits, and kept when many do."""

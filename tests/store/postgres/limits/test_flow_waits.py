@@ -188,7 +188,7 @@ async def test_a_queue_at_its_limit_is_asked_again_now_and_then(
     await store.enqueue([NewJob(task="t", payload="{}", queue=base.queue)] * 2)
     (first,) = await store.claim(worker, [base.queue], 10)
     monkeypatch.setattr(claims, "FULL_POLL", 0.01)
-    while await store.claim(worker, [base.queue], 10) == [] and store._listener.heard_of(base.queue) == 0:
+    while await store.claim(worker, [base.queue], 10) == [] and store._listener.wakeups_of(base.queue) == 0:
         await store.wait([base.queue], 5.0)  # until it listens
     assert await store.wait([base.queue], 5.0), "another worker may have ended one"
     monkeypatch.setattr(claims, "FULL_POLL", 60.0)

@@ -11,7 +11,7 @@ import pytest
 from tests.stock import BOTH
 from tests.stopwatch import within
 from tests.store.postgres.kit import Base
-from tests.store.postgres.limits.test_handover import Chains, die, handed
+from tests.store.postgres.limits.test_flush_claims import Chains, die, handed
 from tests.store.postgres.ring import Ring
 from windlass.core.states import Kind
 from windlass.store.postgres.outcomes import write

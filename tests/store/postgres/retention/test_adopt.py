@@ -43,7 +43,7 @@ async def test_a_sequence_set_back_is_found_and_mended(alone: Base) -> None:
 
     again = await alone.store()
     with pytest.raises(WorkerLost):
-        await again.beat(worker)
+        await again.heartbeat(worker)
     new = (await again.enqueue([job(alone)]))[0].id
     assert new & (1 << 44) - 1 > 6, "no number is given out twice"
     other = await alone.worker()
@@ -226,7 +226,7 @@ async def test_a_copy_goes_its_own_way(pg_server: Server, pg_template: str) -> N
         await store.open()
         await store.register(WorkerInfo(id=2))
         with pytest.raises(WorkerLost):
-            await store.beat(1)
+            await store.heartbeat(1)
         ran: list[int] = []
         async with within(10):
             while (await store.depth())["q"].ready:
@@ -254,7 +254,7 @@ async def test_of_two_that_open_a_copy_at_once_only_one_adopts_it(alone: Base) -
     await one.run("SELECT windlass.register(7, 'w', 'here', 1, '{}')")
     await one.commit()
     assert await second == 0
-    assert await two.value("SELECT windlass.beat(7)") == []
+    assert await two.value("SELECT windlass.heartbeat(7)") == []
 
 
 async def test_orphans_are_offered_again(alone: Base) -> None:

@@ -44,7 +44,7 @@ async def test_a_cancel_during_the_last_step_finds_the_running_job(alone: Base) 
     await alone.blocked(operator)
     await ring.session.commit()
     assert await cancel == "requested"
-    assert await alone.look.value("SELECT windlass.beat($1)", worker) == [job]
+    assert await alone.look.value("SELECT windlass.heartbeat($1)", worker) == [job]
 
 
 async def test_a_unique_enqueue_during_the_last_step_finds_the_running_twin(alone: Base) -> None:
@@ -149,7 +149,7 @@ async def test_a_cancel_request_outlives_a_look_during_the_last_step(alone: Base
     await alone.blocked(sweeper)
     await ring.session.commit()
     await sweep
-    assert await alone.look.value("SELECT windlass.beat($1)", worker) == [job]
+    assert await alone.look.value("SELECT windlass.heartbeat($1)", worker) == [job]
 
 
 async def test_a_delete_that_meets_a_move_removes_the_row_where_it_went(alone: Base) -> None:

@@ -40,7 +40,7 @@ async def test_a_rotator_that_slept_through_whole_turns_truncates_nothing(alone:
 
 
 async def test_no_floor_rises_over_a_claim_whose_answer_was_lost(base: Base) -> None:
-    """[rule 6] [C8] A later claim arrived and ended, and beats go on; the lost one is still found."""
+    """[rule 6] [C8] A later claim arrived and ended, and heartbeats go on; the lost one is still found."""
     lane, worker, other = await base.lane(), await base.worker(), await base.worker()
     store = await base.store()
     lost, kept = await base.look.enqueue(), await base.look.enqueue()
@@ -49,7 +49,7 @@ async def test_no_floor_rises_over_a_claim_whose_answer_was_lost(base: Base) -> 
     assert got.ids == [kept]
     await base.finish(worker, got.jobs)
     for _ in range(3):
-        await store.beat(worker)
+        await store.heartbeat(worker)
     assert [job.id for claim in await store.unfinished(worker) for job in claim.jobs] == [lost]
     rescued = await store.rescue(worker, 3, DeathPolicy())
     assert rescued is not None
@@ -64,11 +64,11 @@ async def test_a_floor_rises_over_what_has_ended(base: Base) -> None:
     for _ in range(3):
         await base.look.enqueue()
         await base.finish(worker, (await base.claim(lane, worker)).jobs)
-    await store.beat(worker)
+    await store.heartbeat(worker)
     await base.look.enqueue()
     running = await base.claim(lane, worker)
-    await store.beat(worker)
-    floor = await base.look.value("SELECT floor FROM windlass.worker_beat WHERE id = $1", worker)
+    await store.heartbeat(worker)
+    floor = await base.look.value("SELECT floor FROM windlass.worker_heartbeat WHERE id = $1", worker)
     assert floor is not None
     assert running.claim - 3 < floor <= running.claim
 

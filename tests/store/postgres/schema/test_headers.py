@@ -18,7 +18,7 @@ IN_GENERAL = re.compile(r"(?:^|, )(?:every function|everything that|many\b|the f
 """Where there are too many to name them, the header says what they have in common."""
 PARAGRAPH = re.compile(r"-- ==== .* ====$|-- :\w+\n|-- .*?\nCREATE OR", re.DOTALL)
 IN_PYTHON = re.compile(r'"(\w+)"|\}\.(\w+)\(')
-"""`db.value("beat", …)` and `f"SELECT {schema}.enqueue_one(…)"`."""
+"""`db.value("heartbeat", …)` and `f"SELECT {schema}.enqueue_one(…)"`."""
 
 READS = re.compile(r"(?:\b(?:FROM|JOIN|UPDATE|INTO|USING|TABLE)|,)\s+(?:ONLY )?windlass\.\w+(?![\w(])")
 WRITTEN = re.compile(r"\bSET (\w+) =")

@@ -35,8 +35,8 @@ async def test_the_whole_store_works_where_the_default_isolation_is_higher(
     assert await store.cancel([plain.id]) == {plain.id: "cancelled"}
     (claim,) = await store.claim(2, ["mail"], 10)
     assert len(claim.jobs) == 2
-    beat = (await store.workers())[1].beat
-    rescued = await store.rescue(2, beat, DeathPolicy())
+    heartbeat = (await store.workers())[1].heartbeat
+    rescued = await store.rescue(2, heartbeat, DeathPolicy())
     assert rescued is not None
     assert rescued.offered == 2
     for _ in range(9):

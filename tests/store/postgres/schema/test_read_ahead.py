@@ -1,4 +1,5 @@
-"""What a zygote reads for its children: a store that opens after that reads no file of the schema again."""
+"""What a fork server reads for its children: a store that opens after that reads no file of the schema
+again."""
 
 import sys
 from collections.abc import Iterator

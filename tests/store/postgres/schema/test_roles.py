@@ -277,7 +277,9 @@ async def test_a_worker_runs_the_whole_store_without_ddl(alone: Base, role: Make
     assert {finding.level for finding in await store.diagnose()} == {"ok"}
 
     again = await alone.store(dsn)
-    assert await again.beat(1) is not None, "a lane declared after the grant does not look like one set back"
+    assert await again.heartbeat(1) is not None, (
+        "a lane declared after the grant does not look like one set back"
+    )
     rescued = await again.rescue(1, 1, DeathPolicy())
     assert rescued is not None
     assert rescued.offered == 1

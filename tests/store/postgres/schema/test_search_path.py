@@ -103,7 +103,7 @@ async def test_a_workers_traps_are_not_stepped_into(alone: Base, role: MakeRole)
     assert taken["seqs"] == [1, 2]
     flush = await session.row(FINISH, [lane], [taken["claim"]])
     assert flush["applied"] == 1
-    assert await session.value("SELECT windlass.beat(1)") == []
+    assert await session.value("SELECT windlass.heartbeat(1)") == []
     assert await session.value(SPLIT, jobs[1], lane, taken["claim"]) == "split"
     assert await session.value("SELECT windlass.set_parent($1, 2)", jobs[1])
     assert await session.value("SELECT windlass.cancel($1)", jobs[1]) == "requested"

@@ -114,8 +114,8 @@ async def test_a_right_that_is_taken_away_is_said(pg_dsn: str, role: Role) -> No
     try:
         with psycopg.connect(pg_dsn, autocommit=True) as owner:
             name = url.partition("://")[2].partition(":")[0]
-            owner.execute(f"REVOKE EXECUTE ON FUNCTION windlass.beat FROM {name}".encode())
-        with pytest.raises(StoreForbidden, match="permission denied for function beat"):
-            await store.beat(7)
+            owner.execute(f"REVOKE EXECUTE ON FUNCTION windlass.heartbeat FROM {name}".encode())
+        with pytest.raises(StoreForbidden, match="permission denied for function heartbeat"):
+            await store.heartbeat(7)
     finally:
         await store.close()

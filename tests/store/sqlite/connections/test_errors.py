@@ -172,7 +172,7 @@ async def test_only_plain_files_will_do(path: str) -> None:
 
 
 async def test_a_checkpoint_that_cannot_be_bound_ends_no_thread(tmp_path: Path) -> None:
-    """The error is the caller's, and the writer serves the next one: beats come the same way."""
+    """The error is the caller's, and the writer serves the next one: heartbeats come the same way."""
     async with opened(tmp_path / "w.db") as store:
         await store.register(WorkerInfo(id=5, queues=("default",)))
         await store.enqueue([job()])
@@ -181,5 +181,5 @@ async def test_a_checkpoint_that_cannot_be_bound_ends_no_thread(tmp_path: Path) 
             for _ in range(2):
                 with pytest.raises(OverflowError):
                     await store.checkpoint(5, claim.jobs[0], Checkpoint("1", done=2**70))
-            await store.beat(5)
+            await store.heartbeat(5)
             await store.checkpoint(5, claim.jobs[0], Checkpoint("2", done=2))

@@ -71,7 +71,7 @@ async def test_what_a_killed_consumer_held_is_rescued(tmp_path: Path) -> None:
         rest, _ = await asyncio.to_thread(process.communicate)
         finished = numbers(first + rest)
         (dead,) = await store.workers()
-        assert await store.rescue(dead.id, dead.beat, DeathPolicy()) is not None
+        assert await store.rescue(dead.id, dead.heartbeat, DeathPolicy()) is not None
         again = {job.id for job in await drain(store, 1, 500)}
         assert finished
         assert not again & finished

@@ -13,7 +13,7 @@ from tests.store.sqlite.invariants import check
 from tests.store.sqlite.kit import foreign, in_child, job, opened
 from windlass.core.states import State
 from windlass.errors import ConfigurationError, StoreError, StoreUnavailable
-from windlass.store.records import Beat, ClaimedJob, Outcome, WorkerInfo
+from windlass.store.records import ClaimedJob, Heartbeat, Outcome, WorkerInfo
 from windlass.store.sqlite import SQLiteStore
 
 
@@ -91,7 +91,7 @@ async def test_the_stores_own_writes_wait_for_the_block(tmp_path: Path) -> None:
         (claimed,) = await running(store)
         async with store.transaction(1, 1, lambda: Outcome(job=claimed)) as connection:
             connection.execute("INSERT INTO ledger VALUES (1)")
-            waiting = asyncio.create_task(store.beat(1))
+            waiting = asyncio.create_task(store.heartbeat(1))
             assert await store.job(claimed.id) is not None, "reading waits for nobody"
             assert not waiting.done()
         await waiting
@@ -105,14 +105,14 @@ async def test_the_next_handler_lets_them_go_first(tmp_path: Path) -> None:
         first, second = await running(store, 2)
         beaten: list[bool] = []
 
-        async def next_handler(beat: "asyncio.Task[Beat]") -> None:
+        async def next_handler(heartbeat: "asyncio.Task[Heartbeat]") -> None:
             async with store.transaction(1, 2, lambda: Outcome(job=second)):
-                beaten.append(beat.done())
+                beaten.append(heartbeat.done())
 
         async with store.transaction(1, 1, lambda: Outcome(job=first)):
-            beat = asyncio.create_task(store.beat(1))
+            heartbeat = asyncio.create_task(store.heartbeat(1))
             await asyncio.sleep(0)
-            handler = asyncio.create_task(next_handler(beat))
+            handler = asyncio.create_task(next_handler(heartbeat))
             await asyncio.sleep(0)
         await handler
         assert beaten == [True]
@@ -162,7 +162,7 @@ async def test_a_cancelled_handler_keeps_nothing(tmp_path: Path) -> None:
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        await store.beat(1)
+        await store.heartbeat(1)
     assert rows(path) == 0
     check(path)
 

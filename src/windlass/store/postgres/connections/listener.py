@@ -1,7 +1,7 @@
 """Wake-ups: one connection per host listens; a self-test says whether NOTIFY arrives at all [rule 10].
 
-The supervisor of a host listens for its children, and an embedded worker's member for the worker: each tells
-the others what it heard. Any other process listens for itself, while somebody waits there.
+The supervisor of a host listens for its children, and an embedded worker's member for the worker: each
+forwards wake-ups to the others. Any other process listens for itself, while a call waits there.
 
 Through a transaction pooler nothing arrives. A lost listener is noticed at once and replaced by the next
 wait; one that is lost again and again, or cannot connect, is tried less and less often. Waiting is always
@@ -24,7 +24,7 @@ import asyncpg
 from windlass.core.abilities import NONE, can_run
 from windlass.errors import StoreUnavailable, WindlassError
 from windlass.store.postgres.connections.database import Database
-from windlass.store.records import STEERED, WakeUp
+from windlass.store.records import FOR_HOSTS, WakeUp
 
 POLL_LISTENING: Final = 5.0
 RESTART_BASE: Final = 0.5
@@ -64,33 +64,33 @@ class Listener:
         self._waiting: dict[asyncio.Event, frozenset[str]] = {}
         self._asked: set[object] = set()
         self._subscribers: list[Callable[[object], None]] = []
-        self._heard_of: Counter[object] = Counter()
+        self._wakeups: Counter[object] = Counter()
         self._begun = 0
         self._begun_at = 0.0
         self._losses = 0
         self._not_before = 0.0
         self._probing: asyncio.Task[None] | None = None
         self._proved_at = 0.0
-        self.hears: bool = False
+        self.receives: bool = False
         self.abilities: frozenset[str] = NONE
         """Abilities of the workers of this process: a wake-up for jobs that need others is none here
         [K14]."""
         self._outside = False
         """True if another store of this host listens for this one."""
-        self._relays: dict[Callable[[WakeUp], None], frozenset[str]] = {}
+        self._forwards: dict[Callable[[WakeUp], None], frozenset[str]] = {}
         self._heeded_at = 0.0
         self._closing: asyncio.TimerHandle | None = None
 
     @property
     def mean_pause(self) -> float:
         """Seconds between two polls, on average."""
-        return POLL_LISTENING if self.hears else self.idle_poll * sum(EARLY) / 2
+        return POLL_LISTENING if self.receives else self.idle_poll * sum(EARLY) / 2
 
-    def heard_of(self, topic: str) -> int:
+    def wakeups_of(self, topic: str) -> int:
         """How many wake-ups there may have been for a topic: a mark to hand to `wait` later. A listener that
         starts may have missed one, so its start counts, too."""
         self._asked.add(topic)
-        return self._heard_of[topic] + self._begun
+        return self._wakeups[topic] + self._begun
 
     def subscribe(self, subscriber: Callable[[object], None]) -> None:
         """Call this with the topic of every wake-up; with None where there may have been one for any."""
@@ -101,26 +101,26 @@ class Listener:
         topics: Collection[str],
         timeout: float,
         since: Sequence[int] = (),
-        heard: Callable[[], bool] | None = None,
+        woken: Callable[[], bool] | None = None,
     ) -> bool:
         """Wait for a wake-up for one of the topics, at most `timeout` seconds or one poll interval.
 
-        `since` is what `heard_of` said of each before the caller looked and found nothing, and `heard` says
-        whether there was one by what the caller was told: a wake-up between the look and the wait counts. So
-        does the loss of the listener, which hears nothing any more."""
+        `since` is what `wakeups_of` said of each before the caller looked and found nothing, and `woken` says
+        whether the caller received one itself: a wake-up between the look and the wait counts. So does the
+        loss of the listener, after which none is received."""
         began = time.monotonic()
         if await self._start(min(timeout, self.idle_poll)):
             return True
-        if any(self.heard_of(topic) > mark for topic, mark in zip(topics, since, strict=False)):
+        if any(self.wakeups_of(topic) > mark for topic, mark in zip(topics, since, strict=False)):
             return True
-        if heard is not None and heard():
+        if woken is not None and woken():
             return True
         event = asyncio.Event()
         self._waiting[event] = frozenset(topics)
         try:
             # Before the setting and not around it, so that it is a bound; the start of a listener that does
             # not come counts, too.
-            poll = jittered(POLL_LISTENING) if self.hears else self.idle_poll * random.uniform(*EARLY)
+            poll = jittered(POLL_LISTENING) if self.receives else self.idle_poll * random.uniform(*EARLY)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(began + min(timeout, poll) - time.monotonic()):
                     await event.wait()
@@ -140,47 +140,47 @@ class Listener:
         finally:
             del self._waiting[event]
 
-    async def relay(self, queues: Sequence[str], tell: Callable[[WakeUp], None]) -> None:
-        """See Store.relay. Waiting keeps the listener alive, and finds out whether it is."""
+    async def forward_wakeups(self, queues: Sequence[str], forward: Callable[[WakeUp], None]) -> None:
+        """See Store.forward_wakeups. Waiting keeps the listener alive, and finds out whether it is."""
         self._db.share()
-        self._relays[tell] = frozenset((*queues, DONE))
-        tell(WakeUp(hears=self.hears, missed=True))
+        self._forwards[forward] = frozenset((*queues, DONE))
+        forward(WakeUp(receives=self.receives, missed=True))
         try:
             while True:
                 await self.wait((), PROBE_EVERY)
         finally:
-            del self._relays[tell]
+            del self._forwards[forward]
 
-    def told(self, wake_up: WakeUp | None) -> None:
-        """See Store.told."""
+    def on_wakeup(self, wake_up: WakeUp | None) -> None:
+        """See Store.on_wakeup."""
         self._db.share(wake_up is not None)
         if wake_up is None:
-            self._outside, self.hears = False, False
+            self._outside, self.receives = False, False
             self._wake_all()
             return
         self._outside = True
         if (own := self._connection) is not None:
             self._connection = None
             own.terminate()
-        deaf, self.hears = self.hears and not wake_up.hears, wake_up.hears
+        lost, self.receives = self.receives and not wake_up.receives, wake_up.receives
         if wake_up.missed:
             self._begun += 1
-            self._tell_subscribers(None)
-        if wake_up.missed or deaf:
+            self._call_subscribers(None)
+        if wake_up.missed or lost:
             self._wake_all()
         for topic in wake_up.topics:
-            self.hear(topic)
+            self.notify(topic)
 
-    def hear(self, topic: object) -> None:
-        """There is a wake-up for a topic, from the server or from this process itself. What a queue's jobs
-        need comes after its name, see windlass.place_of."""
+    def notify(self, topic: object) -> None:
+        """Wake who waits for a topic, as the server or this process itself asks. The abilities that a queue's
+        jobs need come after its name, see windlass.place_of."""
         if isinstance(topic, str) and " " in topic:
             topic, _, needs = topic.partition(" ")
             if not can_run(needs, self.abilities):
                 return
         if topic in self._asked:
-            self._heard_of[topic] += 1
-        self._tell_subscribers(topic)
+            self._wakeups[topic] += 1
+        self._call_subscribers(topic)
         for event, topics in self._waiting.items():
             if topic in topics:
                 event.set()
@@ -188,9 +188,9 @@ class Listener:
     async def check(self, timeout: float) -> bool:
         """Listen, if it does not yet, and say whether wake-ups arrive."""
         await self._start(timeout)
-        if self._outside and not self.hears:
+        if self._outside and not self.receives:
             await self.wait((), timeout)
-        return self.hears
+        return self.receives
 
     async def close(self) -> None:
         """Stop listening."""
@@ -203,7 +203,7 @@ class Listener:
             task.cancel()
         await asyncio.gather(*under_way, return_exceptions=True)
         connection, self._connection = self._connection, None
-        self.hears = False
+        self.receives = False
         if connection is not None:
             connection.terminate()
 
@@ -232,16 +232,16 @@ class Listener:
             connection = await self._db.connect()
             try:
                 async with asyncio.timeout(self._db.deadline):
-                    await connection.add_listener(self._db.schema, self._heard)
+                    await connection.add_listener(self._db.schema, self._on_notify)
                 connection.add_termination_listener(self._lost)
-                hears = await self._self_test()
+                receives = await self._self_test()
                 if connection.is_closed():
                     raise StoreUnavailable("the connection was lost at once")
             except BaseException:
                 connection.terminate()
                 raise
         except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, WindlassError) as error:
-            # Deaf for now: polling carries on, and a later wait tries again.
+            # No wake-ups for now: polling carries on, and a later wait tries again.
             self._put_off()
             logger.warning(
                 "cannot listen for wake-ups, so workers poll every %g s until it works: %s",
@@ -251,11 +251,11 @@ class Listener:
         if self._outside:  # by now
             connection.terminate()
             return False
-        self._connection, self.hears = connection, hears
+        self._connection, self.receives = connection, receives
         self._begun += 1
-        self._tell_subscribers(None)
+        self._call_subscribers(None)
         self._begun_at = self._proved_at = time.monotonic()
-        self._pass_on(WakeUp(hears=hears, missed=True))
+        self._forward(WakeUp(receives=receives, missed=True))
         self._close_unheeded()  # whoever wanted it may have left
         return True
 
@@ -263,14 +263,14 @@ class Listener:
         """The listener's connection is gone: whoever waits for a wake-up would wait in vain."""
         if connection is not self._connection:
             return
-        self._connection, self.hears = None, False
+        self._connection, self.receives = None, False
         if time.monotonic() - self._begun_at >= SETTLED:
             self._losses = 0
         self._put_off()
-        self._pass_on(WakeUp(hears=False))
+        self._forward(WakeUp(receives=False))
         self._wake_all()
 
-    def _tell_subscribers(self, topic: object) -> None:
+    def _call_subscribers(self, topic: object) -> None:
         for subscriber in self._subscribers:
             subscriber(topic)
 
@@ -278,9 +278,9 @@ class Listener:
         for event in self._waiting:
             event.set()
 
-    def _pass_on(self, wake_up: WakeUp) -> None:
-        for tell in list(self._relays):
-            tell(wake_up)
+    def _forward(self, wake_up: WakeUp) -> None:
+        for forward in list(self._forwards):
+            forward(wake_up)
 
     def _close_unheeded(self) -> None:
         """A program that waited for a result once need not keep a connection for that."""
@@ -293,7 +293,7 @@ class Listener:
         if self._waiting or time.monotonic() - self._heeded_at < UNHEEDED / 2:
             self._close_unheeded()
         elif (connection := self._connection) is not None:
-            self._connection, self.hears = None, False
+            self._connection, self.receives = None, False
             connection.terminate()
 
     def _probe_if_silent(self) -> None:
@@ -325,7 +325,7 @@ class Listener:
         event = asyncio.Event()
         self._waiting[event] = frozenset({word})
         try:
-            # From another connection: a session hears its own NOTIFY even where no other arrives.
+            # From another connection: a session receives its own NOTIFY even where no other arrives.
             async with self._db.connection(self._db.deadline) as other:
                 await other.execute("SELECT pg_notify($1, $2)", self._db.schema, word)
             async with asyncio.timeout(1):
@@ -336,9 +336,9 @@ class Listener:
             del self._waiting[event]
         return True
 
-    def _heard(self, connection: object, pid: int, channel: str, payload: object) -> None:
+    def _on_notify(self, connection: object, pid: int, channel: str, payload: object) -> None:
         self._proved_at = time.monotonic()
-        self.hear(payload)
-        for tell, topics in list(self._relays.items()):
-            if str(payload).partition(" ")[0] in topics or str(payload).startswith((STREAM, STEERED)):
-                tell(WakeUp((str(payload),)))
+        self.notify(payload)
+        for forward, topics in list(self._forwards.items()):
+            if str(payload).partition(" ")[0] in topics or str(payload).startswith((STREAM, FOR_HOSTS)):
+                forward(WakeUp((str(payload),)))

@@ -26,7 +26,7 @@ PATIENCE: Final = 0.002
 
 THRIFTY: Final = 0.12
 """Seconds that a call of a worker process waits, of which there may be many: a little longer than a claim
-waits for its lane, or each of a crowd would open a second one."""
+waits for its lane, or each of many processes would open a second one."""
 
 SURPLUS: Final = 10.0
 """Seconds after which a connection that was not needed is closed, where there are others."""

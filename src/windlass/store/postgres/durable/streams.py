@@ -21,8 +21,8 @@ AT_ONCE: Final = 64
 WATCH_AGAIN: Final = 20.0
 """Seconds after which a reader notes again that it is there: less than `watch_stream` gives it at least."""
 MANY: Final = 1000
-HEARING: Final = 0.05
-DEAF: Final = 0.02
+LISTENING: Final = 0.05
+POLLING: Final = 0.02
 LONGEST: Final = 0.5
 """Seconds between two looks while nothing comes: at first, where wake-ups arrive and where not, and at most.
 The end of a job wakes nobody here."""
@@ -60,15 +60,15 @@ class Streams:
         deadline = time.monotonic() + timeout
         pause = 0.0
         topic = f"{STREAM}{job}"
-        with self._listener.heeding(topic) as heard:
+        with self._listener.heeding(topic) as woken:
             while True:
-                heard.clear()  # before looking, so that no wake-up is lost
+                woken.clear()  # before looking, so that no wake-up is lost
                 page = await self._look(job, after, waits=timeout > 0)
                 left = deadline - time.monotonic()
                 if page.batches or page.state is None or page.state in FINISHED or left <= 0:
                     return page
-                pause = min(pause * 2, LONGEST) or (HEARING if self._listener.hears else DEAF)
-                await self._listener.wait([topic], min(left, pause), heard=heard.is_set)
+                pause = min(pause * 2, LONGEST) or (LISTENING if self._listener.receives else POLLING)
+                await self._listener.wait([topic], min(left, pause), woken=woken.is_set)
 
     async def _look(self, job: int, after: int, *, waits: bool) -> StreamPage:
         async with self._db.connection(self._db.deadline) as connection:

@@ -1,5 +1,5 @@
 """Budgets and the governor on PostgreSQL [F1] [F2] [F7]. The arithmetic is in SQL, the same as that of
-`core.flow.bucket` and `core.flow.breaker`; see `sql/budgets_buckets.sql`."""
+`core.flow.bucket` and `core.flow.breaker`; see `sql/flow/budgets_buckets.sql`."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Limits on PostgreSQL [F3] [F6] [C3]: who waits at which gate, how far ordering keys have come, and letting
-the next ones in. The decisions are in SQL: see `sql/limits_admit.sql`."""
+the next ones in. The decisions are in SQL: see `sql/flow/limits_admit.sql`."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Limits:
 
     def promoting(self) -> None:
         """A promote begins: it looks at every job that was set aside until now."""
-        self._promoted, self._promoted_at = self._listener.heard_of(ASIDE), time.monotonic()
+        self._promoted, self._promoted_at = self._listener.wakeups_of(ASIDE), time.monotonic()
 
     async def admit(
         self, connection: Any, gates: Iterable[str], rings: Iterable[tuple[str, int, str]] = ()

@@ -26,7 +26,7 @@ class Refills:
         self, lane: int, queue: str, priority: int, needs: str, *, wanted: int, taken: int
     ) -> None:
         """Refill a lane that jobs were just taken from; the next claim will want up to `wanted`. Answers when
-        it has been filled, or at once where a crowd was taken."""
+        it has been filled, or at once where many were taken."""
         filling = asyncio.ensure_future(self._fill(queue, priority, needs, wanted))
         # One at a time goes on by itself, since each has a connection; it may be that of a worker beside.
         busy = lane in self._under_way or any(not each.done() for each in self._under_way.values())

@@ -3,7 +3,7 @@
 --   settings    meta, allowed, queue, task_setting
 --   lanes       lane, and numbers that obey no transaction
 --   logs        ready, claim, outcome, failure, result; segment, rotation, seq_set
---   workers     worker, worker_life, worker_beat, checkpoint, step, cancel_request; leader, slot, chore
+--   workers     worker, worker_life, worker_heartbeat, checkpoint, step, cancel_request; leader, slot, chore
 --   streams     stream, stream_watch, stream_look
 --   signals     wait, signal, signal_note, signal_look, signal_once
 --   deferred    deferred and its watermark, expiry, after_edge, after_due, ended_otherwise, dead
@@ -315,11 +315,11 @@ CREATE TABLE windlass.worker_life (
     settled boolean NOT NULL DEFAULT false,
     epoch   bigint NOT NULL
 );
-CREATE TABLE windlass.worker_beat (
-    id    bigint PRIMARY KEY,
-    beat  bigint NOT NULL DEFAULT 0,
-    at    timestamptz NOT NULL,
-    floor bigint NOT NULL DEFAULT 0
+CREATE TABLE windlass.worker_heartbeat (
+    id        bigint PRIMARY KEY,
+    heartbeat bigint NOT NULL DEFAULT 0,
+    at        timestamptz NOT NULL,
+    floor     bigint NOT NULL DEFAULT 0
 ) WITH (fillfactor = 50);
 
 -- claim, worker: by which a checkpoint was made, while that attempt lasts: what a later checkpoint of the

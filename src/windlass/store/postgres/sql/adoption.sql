@@ -4,7 +4,7 @@
 
 -- Raises WL013 where the server was promoted, restored or has recovered from a crash and the store was not
 -- adopted since: numbers might be given out twice [S3].
--- Callers: ensure_lane, take_ahead, hand_back, rotation_begin, lead, register, beat, worker_fence,
+-- Callers: ensure_lane, take_ahead, hand_back, rotation_begin, lead, register, heartbeat, worker_fence,
 -- worker_alone. May call: worker. Plan: the caller's. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.check_epoch() RETURNS void
 LANGUAGE plpgsql AS $$

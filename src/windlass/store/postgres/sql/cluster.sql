@@ -301,10 +301,10 @@ BEGIN
     -- Claims may name a worker for as long as the logs keep them, but its rows can go sooner: a worker
     -- without rows counts as dead.
     WITH old AS (
-        SELECT l.id FROM windlass.worker_life l JOIN windlass.worker_beat b ON b.id = l.id
+        SELECT l.id FROM windlass.worker_life l JOIN windlass.worker_heartbeat b ON b.id = l.id
          WHERE l.settled AND NOT l.alive AND b.at <= v_now - interval '1 day' LIMIT p_limit
            FOR UPDATE SKIP LOCKED),
-    beats AS (DELETE FROM windlass.worker_beat b WHERE b.id IN (SELECT id FROM old)),
+    heartbeats AS (DELETE FROM windlass.worker_heartbeat b WHERE b.id IN (SELECT id FROM old)),
     infos AS (DELETE FROM windlass.worker w WHERE w.id IN (SELECT id FROM old))
     DELETE FROM windlass.worker_life l WHERE l.id IN (SELECT id FROM old);
     GET DIAGNOSTICS workers = ROW_COUNT;

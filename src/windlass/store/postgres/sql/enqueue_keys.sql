@@ -337,7 +337,7 @@ END $$;
 -- Whether automatic enqueues of a unique key are parked: its last runs all died, and the last one recently
 -- [O7].
 -- Callers: enqueue_one. May call: worker. Plan: indexed. Lock: none.
--- core/parking.py says the same.
+-- `parked_until` in core/retry.py has the same rule.
 CREATE OR REPLACE FUNCTION windlass.is_parked(p_key text) RETURNS boolean
 LANGUAGE sql VOLATILE AS $$
     SELECT EXISTS (SELECT FROM windlass.key_death k, windlass.meta m

@@ -69,7 +69,7 @@ BEGIN
         RETURN QUERY
         SELECT l.id, range_agg(h.open)
           FROM windlass.worker_life w
-          JOIN windlass.worker_beat b ON b.id = w.id
+          JOIN windlass.worker_heartbeat b ON b.id = w.id
          CROSS JOIN LATERAL (SELECT x.lane, windlass.unfinished(x.id, x.seqs) AS open
                                FROM windlass.claim x
                               WHERE x.worker = w.id AND x.n > 0 AND x.worker <> 0 AND x.id >= b.floor

@@ -166,7 +166,7 @@ BEGIN
     busy AS (
         SELECT l.queue, sum(h.n) AS n
           FROM windlass.worker_life w
-          JOIN windlass.worker_beat b ON b.id = w.id
+          JOIN windlass.worker_heartbeat b ON b.id = w.id
          CROSS JOIN LATERAL (SELECT c.lane, windlass.count_seqs(windlass.unfinished(c.id, c.seqs)) AS n
                                FROM windlass.claim c
                               WHERE c.worker = w.id AND c.n > 0 AND c.worker <> 0 AND c.id >= b.floor

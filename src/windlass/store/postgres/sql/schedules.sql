@@ -148,8 +148,8 @@ BEGIN
                 CONTINUE;
             ELSIF v_running THEN
                 PERFORM windlass.cancel(s.last_job);
-                -- One that runs stops with its worker's next beat: the new one comes after it, however it
-                -- ends.
+                -- One that runs stops with its worker's next heartbeat: the new one comes after it, however
+                -- it ends.
                 v_behind := CASE WHEN windlass.is_unfinished(s.last_job) THEN s.last_job END;
             END IF;
         END IF;

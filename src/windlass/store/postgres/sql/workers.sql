@@ -17,7 +17,7 @@ BEGIN
     PERFORM windlass.check_epoch();
     INSERT INTO windlass.worker_life (id, epoch)
     SELECT p_id, m.epoch FROM windlass.meta m WHERE m.single FOR KEY SHARE;
-    INSERT INTO windlass.worker_beat (id, at) VALUES (p_id, windlass.now());
+    INSERT INTO windlass.worker_heartbeat (id, at) VALUES (p_id, windlass.now());
     INSERT INTO windlass.worker (id, label, host, pid, queues, started_at, lease, tasks, abilities)
     VALUES (p_id, p_label, p_host, p_pid, p_queues, windlass.now(), p_lease, p_tasks, p_abilities);
     -- Jobs may wait for a worker that serves their queue, and is able to run them.
@@ -53,10 +53,10 @@ $$;
 -- Counts one heartbeat and returns the jobs of this worker that should be cancelled [C4] [O5]; NULL where the
 -- worker is not alive: it may just have retired, which is no error.
 -- Callers: the store. May call: worker. Plan: pinned, ordered. Lock: the life row, FOR NO KEY UPDATE if no
--- claim or flush has it, else FOR SHARE; the beat row. With the life row to itself, and a snapshot younger
--- than that, no claim of the worker is under way. Only then may its floor rise: over claims that are
--- finished, never over one whose answer was lost; 500 a beat, so that it is quick.
-CREATE OR REPLACE FUNCTION windlass.beat(p_worker bigint) RETURNS bigint[]
+-- claim or flush has it, else FOR SHARE; the heartbeat row. With the life row to itself, and a snapshot
+-- younger than that, no claim of the worker is under way. Only then may its floor rise: over claims that are
+-- finished, never over one whose answer was lost; 500 a heartbeat, so that it is quick.
+CREATE OR REPLACE FUNCTION windlass.heartbeat(p_worker bigint) RETURNS bigint[]
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     v_floor bigint;
@@ -69,7 +69,7 @@ BEGIN
                         max(c.id) + 1) INTO v_floor
           FROM (SELECT x.id, x.seqs FROM windlass.claim x
                  WHERE x.worker = p_worker AND x.n > 0 AND x.worker <> 0
-                   AND x.id >= (SELECT b.floor FROM windlass.worker_beat b WHERE b.id = p_worker)
+                   AND x.id >= (SELECT b.floor FROM windlass.worker_heartbeat b WHERE b.id = p_worker)
                  ORDER BY x.id LIMIT 500) AS c;
     ELSIF NOT FOUND THEN
         PERFORM FROM windlass.worker_life w JOIN windlass.epoch_mark e ON e.epoch = w.epoch
@@ -80,7 +80,8 @@ BEGIN
             RETURN NULL;
         END IF;
     END IF;
-    UPDATE windlass.worker_beat SET beat = beat + 1, at = windlass.now(), floor = greatest(floor, v_floor)
+    UPDATE windlass.worker_heartbeat
+       SET heartbeat = heartbeat + 1, at = windlass.now(), floor = greatest(floor, v_floor)
      WHERE id = p_worker;
     IF NOT EXISTS (SELECT FROM windlass.cancel_request) THEN
         RETURN '{}';
@@ -119,8 +120,8 @@ END $$;
 
 -- Waits until no claim and no flush of a worker is under way, keeps others out until the transaction ends,
 -- and says whether it lives.
--- Callers: finish, for attempts that did not simply succeed; split; the store's held. May call: worker. Plan:
--- free. Lock: the life row FOR NO KEY UPDATE, which does not wait for checkpoints in handlers' own
+-- Callers: finish, for attempts that did not simply succeed; split; the store's unfinished. May call: worker.
+-- Plan: free. Lock: the life row FOR NO KEY UPDATE, which does not wait for checkpoints in handlers' own
 -- transactions, however long these last [S2].
 -- A flush or claim whose connection broke may still be running in the server. To decide what that worker
 -- holds, read in a later statement: an earlier snapshot cannot see what was about to commit. It must be the
@@ -141,7 +142,8 @@ END $$;
 -- ==== What a worker holds ====
 
 -- The jobs a worker holds: the unfinished seqs of its claims, with their ready rows.
--- Callers: beat, hand_back, count_running, the store's held. May call: worker. Plan: pinned. Lock: none.
+-- Callers: heartbeat, hand_back, count_running, the store's unfinished. May call: worker. Plan: pinned. Lock:
+-- none.
 -- The worker's floor bounds the search: every claim below it is finished. Volatile, so that its snapshot is
 -- taken after its locks: an older one may miss a claim that a rotation has just carried to another segment.
 -- Each OFFSET 0 is a fence [rule 8]: joined in another order, `unfinished` runs once per ready row of the
@@ -155,7 +157,8 @@ BEGIN
       FROM (SELECT c.id, c.segment, c.lane, unnest(windlass.unfinished(c.id, c.seqs)) AS span
               FROM windlass.claim c
              WHERE c.worker = p_worker AND c.n > 0 AND c.worker <> 0
-               AND c.id >= (SELECT b.floor FROM windlass.worker_beat b WHERE b.id = p_worker) OFFSET 0) AS o
+               AND c.id >= (SELECT b.floor FROM windlass.worker_heartbeat b WHERE b.id = p_worker)
+             OFFSET 0) AS o
      CROSS JOIN LATERAL (SELECT x AS ready FROM windlass.ready x
                           WHERE x.lane = o.lane AND x.seq >= lower(o.span) AND x.seq < upper(o.span)
                          OFFSET 0) AS r
@@ -177,7 +180,7 @@ BEGIN
       FROM (SELECT c.id, c.lane, unnest(windlass.unfinished(c.id, c.seqs)) AS span
               FROM windlass.claim c
              WHERE c.worker = p_worker AND c.n > 0 AND c.worker <> 0
-               AND c.id >= (SELECT greatest(b.floor, p_since) FROM windlass.worker_beat b
+               AND c.id >= (SELECT greatest(b.floor, p_since) FROM windlass.worker_heartbeat b
                              WHERE b.id = p_worker)
                AND NOT isempty(c.seqs - coalesce((SELECT range_agg(x.seqs) FROM windlass.outcome x
                                                    WHERE x.segment = c.segment AND x.claim = c.id), '{}'))
@@ -189,9 +192,9 @@ END $$;
 -- Declares a worker dead if its heartbeat has not moved since the observer began to watch it, a whole lease
 -- ago [C8].
 -- Callers: the store's rescue, in a transaction of its own. May call: worker. Plan: free. Lock: the life row,
--- without waiting: a waiting rescue would block the worker's own beats. True: dead (now or before); false: it
--- lives or is writing.
-CREATE OR REPLACE FUNCTION windlass.declare_dead(p_worker bigint, p_beat bigint) RETURNS boolean
+-- without waiting: a waiting rescue would block the worker's own heartbeats. True: dead (now or before);
+-- false: it lives or is writing.
+CREATE OR REPLACE FUNCTION windlass.declare_dead(p_worker bigint, p_heartbeat bigint) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     v_alive boolean;
@@ -202,8 +205,8 @@ BEGIN
     END IF;
     IF v_alive THEN
         UPDATE windlass.worker_life l SET alive = false
-         WHERE l.id = p_worker AND EXISTS (SELECT FROM windlass.worker_beat b
-                                            WHERE b.id = l.id AND b.beat = p_beat);
+         WHERE l.id = p_worker AND EXISTS (SELECT FROM windlass.worker_heartbeat b
+                                            WHERE b.id = l.id AND b.heartbeat = p_heartbeat);
         RETURN FOUND;
     END IF;
     RETURN true;
@@ -350,8 +353,8 @@ SELECT h.claim, l.id AS lane, l.queue, l.priority, (h.ready).seq AS seq, windlas
 -- Workers that are alive or have not been taken back yet.
 -- Callers: the store's workers. Lock: none.
 SELECT w.id, w.label, w.host, w.pid, w.queues, w.started_at, w.lease, w.abilities,
-       l.alive, b.beat, b.at AS beat_at, t.vitals, t.vitals_at
-  FROM windlass.worker w JOIN windlass.worker_life l USING (id) JOIN windlass.worker_beat b USING (id)
+       l.alive, b.heartbeat, b.at AS heartbeat_at, t.vitals, t.vitals_at
+  FROM windlass.worker w JOIN windlass.worker_life l USING (id) JOIN windlass.worker_heartbeat b USING (id)
   LEFT JOIN windlass.reporter t ON t.source = w.id
  WHERE l.alive OR NOT l.settled
  ORDER BY w.started_at, w.id

@@ -125,10 +125,10 @@ class Database:
         self._user_transactions.commit(connection, job, write)
 
     @property
-    def hears_others(self) -> bool:
+    def receives_others(self) -> bool:
         """Return whether a commit of another process wakes who waits here, and polling only stands behind
         it."""
-        return self._bell.hears_others
+        return self._bell.receives_others
 
     async def wait(
         self, look: Callable[[apsw.Connection], T | None], timeout: float, *, by_time: bool = False

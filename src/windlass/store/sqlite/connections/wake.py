@@ -38,7 +38,7 @@ class Bell:
         self._looks: dict[asyncio.AbstractEventLoop, asyncio.TimerHandle] = {}
 
     @property
-    def hears_others(self) -> bool:
+    def receives_others(self) -> bool:
         """Return whether other processes can ring it."""
         return self._wal is not None
 

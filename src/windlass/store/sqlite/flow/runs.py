@@ -1,5 +1,5 @@
 """Runs of keys: several jobs of one waiting list that a worker is handed together [F3] [F6]. When jobs are
-handed over at all is decided in `handover`; that they wait again where it did not come to them, in
+claimed so at all is decided in `flush_claims`; that they wait again where it did not come to them, in
 `transitions`."""
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _TAKES_MORE: Final = '"fair_key":', '"part":', '"chunked":', '"expires":'
 def follow(
     tx: Transaction, lane: Lane, jobs: list[ClaimedJob], longest: int, tokens: Collection[str]
 ) -> list[ClaimedJob]:
-    """These jobs are about to be handed over, with all that is ready in their lane. Answers with them and
+    """These jobs are about to be claimed, with all that is ready in their lane. Answers with them and
     those that follow each, up to so many, next in its lane: nobody there is overtaken."""
     firsts = {job.id: tx.passed[job.id] for job in jobs if job.id in tx.passed and not job.options.chunked}
     if lane.ready > len(jobs) or not firsts:

@@ -325,9 +325,9 @@ CREATE TABLE windlass_worker (
     boot       TEXT NOT NULL,
     lease      REAL NOT NULL,
     alive      INTEGER NOT NULL,
-    beat       INTEGER NOT NULL DEFAULT 0,
+    heartbeat  INTEGER NOT NULL DEFAULT 0,
     started_at REAL NOT NULL,
-    beat_at    REAL NOT NULL,
+    heartbeat_at REAL NOT NULL,
     abilities  TEXT NOT NULL DEFAULT '[]'   -- JSON: what it has that some jobs need [K14]
 ) STRICT;
 
@@ -525,11 +525,11 @@ INSERT INTO windlass_term (only, number, until) VALUES (1, 0, 0);
 
 -- How often hosts were called to ask what has changed: the cancel of a running job was requested, a queue's
 -- settings changed, slots given.
-CREATE TABLE windlass_steered (
+CREATE TABLE windlass_host_calls (
     only  INTEGER PRIMARY KEY CHECK (only = 1),
     times INTEGER NOT NULL
 ) STRICT;
-INSERT INTO windlass_steered (only, times) VALUES (1, 0);
+INSERT INTO windlass_host_calls (only, times) VALUES (1, 0);
 
 -- The slots that the coordinator gave to each worker [K1].
 CREATE TABLE windlass_slot (

@@ -133,8 +133,8 @@ class Transaction:
     """One operation under the write lock. It happens as a whole or not at all."""
 
     __slots__ = (
-        "awaited_ends", "budgets", "connection", "ended", "endings", "gates", "inserts", "lanes",
-        "leases", "limits", "notify", "now", "passed", "settings", "steered",
+        "awaited_ends", "budgets", "calls", "connection", "ended", "endings", "gates", "inserts",
+        "lanes", "leases", "limits", "notify", "now", "passed", "settings",
     )  # fmt: skip
 
     def __init__(
@@ -159,8 +159,8 @@ class Transaction:
         """How many jobs of which queue and task have ended in which state [M7]."""
         self.notify: bool = False
         """True if somebody in this process may be waiting for this: jobs were offered, or have ended."""
-        self.steered: bool = False
-        """True if hosts should ask at once what has changed; see `cluster.steering`."""
+        self.calls: bool = False
+        """True if hosts should ask at once what has changed; see `cluster.host_calls`."""
 
     def all(self, sql: str, bindings: Bindings = ()) -> list[tuple[Any, ...]]:
         """Run a statement and return its rows."""
@@ -184,8 +184,8 @@ class Transaction:
         """Write what was changed in memory. The last step of every operation, after `settle`."""
         self.inserts.write()
         self.notify |= self.inserts.wrote
-        if self.steered:
-            self.run(_CLUSTER["note_steering"])
+        if self.calls:
+            self.run(_CLUSTER["note_host_call"])
             self.notify = True
         self.budgets.save()
         self.leases.save()

@@ -1,5 +1,5 @@
--- The cluster. Called by cluster: `slots_of`, `serving`, `steered` and `to_cancel` by readers, the rest under the
--- write lock; `note_steering` by every operation that steers.
+-- The cluster. Called by cluster: `slots_of`, `serving`, `host_calls` and `to_cancel` by readers, the rest
+-- under the write lock; `note_host_call` by every operation that hosts should know of.
 
 -- ── terms ──────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -32,11 +32,11 @@ ON CONFLICT DO UPDATE SET slots = excluded.slots;
 
 -- ── calls to hosts ─────────────────────────────────────────────────────────────────────────────────────────
 
--- :note_steering
-UPDATE windlass_steered SET times = times + 1;
+-- :note_host_call
+UPDATE windlass_host_calls SET times = times + 1;
 
--- :steered
-SELECT times FROM windlass_steered;
+-- :host_calls
+SELECT times FROM windlass_host_calls;
 
 -- :to_cancel  the workers that hold jobs whose cancel is requested
 SELECT DISTINCT cancel FROM windlass_job WHERE cancel > 0;

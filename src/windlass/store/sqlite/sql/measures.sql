@@ -139,7 +139,7 @@ SELECT l.queue, sum(l.ready + l.held) FROM windlass_lane l JOIN windlass_queue q
 WHERE NOT q.paused GROUP BY l.queue HAVING sum(l.ready + l.held) > 0 ORDER BY l.queue;
 
 -- :live_workers  the queues of each worker that has been heard of within its lease
-SELECT queues FROM windlass_worker WHERE alive AND beat_at + lease >= ?;
+SELECT queues FROM windlass_worker WHERE alive AND heartbeat_at + lease >= ?;
 
 -- :over_budgets  budgets that jobs need more of than they can hold, and how much at most, of the first
 -- thousand jobs

@@ -59,7 +59,7 @@ DELETE FROM windlass_idempotency WHERE key IN (SELECT key FROM windlass_idempote
 
 -- :remove_workers
 DELETE FROM windlass_worker
-WHERE id IN (SELECT id FROM windlass_worker WHERE NOT alive AND beat_at <= ? LIMIT ?);
+WHERE id IN (SELECT id FROM windlass_worker WHERE NOT alive AND heartbeat_at <= ? LIMIT ?);
 
 -- :forget_deaths
 DELETE FROM windlass_key_death WHERE key IN (SELECT key FROM windlass_key_death WHERE last <= ? LIMIT ?);

@@ -5,11 +5,12 @@
 SELECT 1 FROM windlass_worker WHERE id = ?;
 
 -- :elsewhere  a live worker of another machine: neither its machine id nor its boot id is ours
-SELECT host, label FROM windlass_worker WHERE alive AND machine <> ? AND boot <> ? AND beat_at > ? LIMIT 1;
+SELECT host, label FROM windlass_worker
+WHERE alive AND machine <> ? AND boot <> ? AND heartbeat_at > ? LIMIT 1;
 
 -- :register
 INSERT INTO windlass_worker
-    (id, label, host, pid, queues, tasks, machine, boot, lease, alive, started_at, beat_at, abilities)
+    (id, label, host, pid, queues, tasks, machine, boot, lease, alive, started_at, heartbeat_at, abilities)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?);
 
 -- :published  what live workers say of a task
@@ -19,14 +20,14 @@ FROM windlass_worker w, json_each(w.tasks) t WHERE w.alive AND t.key = ?;
 -- :published_tasks
 SELECT DISTINCT t.key FROM windlass_worker w, json_each(w.tasks) t WHERE w.alive ORDER BY t.key;
 
--- :beat
-UPDATE windlass_worker SET beat = beat + 1, beat_at = ? WHERE id = ?;
+-- :heartbeat
+UPDATE windlass_worker SET heartbeat = heartbeat + 1, heartbeat_at = ? WHERE id = ?;
 
 -- :to_cancel
 SELECT coalesce(id, pos) FROM windlass_job WHERE cancel = ? AND cancel > 0;
 
 -- :alive
-SELECT w.id, w.label, w.host, w.pid, w.queues, w.beat, w.started_at, w.beat_at, w.lease,
+SELECT w.id, w.label, w.host, w.pid, w.queues, w.heartbeat, w.started_at, w.heartbeat_at, w.lease,
   w.abilities, t.vitals, t.vitals_at
 FROM windlass_worker w LEFT JOIN windlass_reporter t ON t.source = w.id
 WHERE w.alive ORDER BY w.started_at, w.id;
@@ -34,8 +35,8 @@ WHERE w.alive ORDER BY w.started_at, w.id;
 -- :mark_dead
 UPDATE windlass_worker SET alive = 0 WHERE id = ? AND alive;
 
--- :stands_at  the beat of a dead worker means nothing
-SELECT 1 FROM windlass_worker WHERE id = ? AND (beat = ? OR NOT alive);
+-- :stands_at  the heartbeat of a dead worker means nothing
+SELECT 1 FROM windlass_worker WHERE id = ? AND (heartbeat = ? OR NOT alive);
 
 -- :forget_flushes
 DELETE FROM windlass_flush WHERE worker = ?;

@@ -76,7 +76,7 @@ BEGIN
 END $$;
 
 -- The gates that some jobs wait at or have passed.
--- Callers: the store, before and after it steers them. May call: worker. Plan: pinned. Lock: none.
+-- Callers: the store, before and after it manages them. May call: worker. Plan: pinned. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.gates_of_jobs(p_jobs bigint[]) RETURNS TABLE (gate text)
 LANGUAGE sql STABLE SECURITY DEFINER AS $$
     SELECT p.gate FROM unnest(p_jobs) AS j (id)

@@ -113,7 +113,7 @@ BEGIN
         RETURN QUERY
         SELECT h.id, h.lane, h.n
           FROM windlass.worker_life w
-          JOIN windlass.worker_beat b ON b.id = w.id
+          JOIN windlass.worker_heartbeat b ON b.id = w.id
          CROSS JOIN LATERAL (SELECT c.id, c.lane, windlass.count_seqs(windlass.unfinished(c.id, c.seqs)) AS n
                                FROM windlass.claim c
                               WHERE c.worker = w.id AND c.n > 0 AND c.worker <> 0 AND c.id >= b.floor
