@@ -5,12 +5,11 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
-from typing import Final, Literal, get_args
+from typing import Final, Literal
 
 from windlass.core.cron import zone
 
 Period = Literal["hour", "day", "month"]
-PERIODS: Final[tuple[str, ...]] = get_args(Period)
 _HOUR: Final = 3600.0
 LONGEST: Final = {"hour": _HOUR, "day": 27 * _HOUR, "month": 32 * 24 * _HOUR}
 """Seconds that a period takes at most: one that seems to last longer is of before the clock was set back."""
