@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, Unpack
 
 from windlass.codec import Codec, Purpose, unseal
 from windlass.core.durations import Duration, seconds
+from windlass.core.names import name_of
 from windlass.core.routing import Routes
 from windlass.core.states import State, StateName
 from windlass.errors import ConfigurationError, InvalidName
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
 
     from windlass.cluster.maintain import Duty
+    from windlass.tasks.task import Task
     from windlass.testing import Clock, TestMode
     from windlass.testing.mode import CallerThread
     from windlass.web.http.guard import Authorize
@@ -213,8 +215,8 @@ class Windlass(_Registry):
     def jobs(
         self,
         *,
-        queue: str | None = None,
-        task: str | None = None,
+        queue: str | Queue | None = None,
+        task: str | Task[..., Any] | None = None,
         state: State | StateName | None = None,
         tag: str | None = None,
         text: str | None = None,
@@ -222,10 +224,12 @@ class Windlass(_Registry):
         limit: int | None = None,
     ) -> Jobs:
         """The jobs a filter finds, newest first, for `async for job in app.jobs(state="dead"):` and for a
-        plain `for`; or to be counted, retried, cancelled or deleted all at once [O6]. `text` is what the
-        payload, as JSON text, or the last failure of a dead or retrying job contains; `error` the type of
-        that failure, "RuntimeError", and finds such jobs only; `limit` how many at most, the newest."""
-        where = job_filter(queue=queue, task=task, state=state, tag=tag, text=text, error=error)
+        plain `for`; or to be counted, retried, cancelled or deleted all at once [O6]. `queue` and `task` are
+        names, or a queue and a task themselves. `text` is what the payload, as JSON text, or the last failure
+        of a dead or retrying job contains, case counts; `error` the type of that failure,
+        "RuntimeError", and finds such jobs only; `limit` how many at most, the newest."""
+        names = {"queue": name_of(queue), "task": name_of(task)}
+        where = job_filter(**names, state=state, tag=tag, text=text, error=error)
         return Jobs(self._store_handle, where, limit, self._job_of, self.codec)
 
     # -- managing ---------------------------------------------------------------------------------------

@@ -80,7 +80,7 @@ class Retry(Signal):
     Policy: `Retry(attempts, base, cap, jitter)` waits base, 2·base, 4·base, … up to cap, each ± jitter (a
     share of 1) [O2]. `factor=4` waits four times as long each time, `factor=1` always as long, and `base=0`
     tries again at once. `Retry(waits=["1m", "4m", "16m"])` says each wait itself: four attempts, or as many
-    as `attempts` says, with the last wait repeated. Without both there are five.
+    more as `attempts` says, with the last wait repeated. Without both there are five.
 
     Raised: `Retry(after="10s")` waits exactly that; a bare `Retry()` waits as the task's policy says. The
     attempt counts as failed either way.
@@ -111,6 +111,13 @@ class Retry(Signal):
             raise ConfigurationError(
                 f"Retry({attempts!r}): attempts must be a whole number from 1 to {MAX_ATTEMPTS}; "
                 "a delay for one retry is written Retry(after='10s')"
+            )
+        if len(given) >= attempts:
+            unused = ", ".join(f"{each:g} s" for each in given[attempts - 1 :][:3])
+            more = f", or give {len(given) + 1} attempts" if len(given) < MAX_ATTEMPTS else ""
+            raise ConfigurationError(
+                f"Retry({attempts}, waits=…): {attempts} attempts have {attempts - 1} waits between, and "
+                f"waits names {len(given)}; leave out {unused}{more}"
             )
         if type(jitter) not in (int, float) or not 0 <= jitter <= 1:
             raise ConfigurationError(f"Retry(jitter={jitter!r}): jitter is a share between 0 and 1")

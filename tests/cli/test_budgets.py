@@ -168,3 +168,24 @@ def test_m4_a_job_that_waits_for_tokens_says_why_there_are_none(any_desk: Desk) 
 
 def shown(desk: Desk, id: int) -> str:
     return " ".join(desk.ok("job", "show", str(id)).split())
+
+
+def test_f1_a_cap_is_written_as_code_writes_it(any_desk: Desk) -> None:
+    """It was a number only here, and a text only there."""
+    any_desk.ok("budget", "set", "api", "--rate", "10", "--burst", "5", "--cap", "2k/month")
+    assert (found(any_desk, "api").cap, found(any_desk, "api").cap_per) == (2000, "month")
+    any_desk.ok("budget", "set", "api", "--cap", "3000")
+    assert (found(any_desk, "api").cap, found(any_desk, "api").cap_per) == (3000, "month")
+    any_desk.ok("budget", "set", "api", "--cap", "1M/day", "--cap-per", "day")
+    assert (found(any_desk, "api").cap, found(any_desk, "api").cap_per) == (1_000_000, "day")
+    assert "write it like 2M/day" in any_desk.refused("budget", "set", "api", "--cap", "2M", code=2)
+    said = any_desk.refused("budget", "set", "api", "--cap", "2M/day", "--cap-per", "hour")
+    assert "is per day, and cap_per is 'hour'" in said
+    any_desk.ok("budget", "set", "api", "--cap", "none")
+    assert found(any_desk, "api").cap is None
+
+
+def test_f1_a_drain_is_as_long_as_the_api_takes_it(desk: Desk) -> None:
+    desk.ok("budget", "set", "api", "--rate", "10/s")
+    desk.ok("budget", "drain", "api", "--for", "30d")
+    assert "the maximum is 2,592,000 s" in desk.refused("budget", "drain", "api", "--for", "31d", code=2)

@@ -119,6 +119,24 @@ async def test_w4_it_can_be_asked_what_is_in_it(rig: Rig) -> None:
     assert dict(await rig.store.group_counts(12345)) == {}
 
 
+@pytest.mark.parametrize("at_once", [True, False])
+async def test_w4_an_end_that_is_dead_names_the_job_that_failed_first(rig: Rig, at_once: bool) -> None:
+    """What fails later changes nothing about why it ended."""
+    worker = await rig.worker()
+    end = NewJob(task="end", payload="{}", options=Options(group_end=True))
+    group = (await rig.store.enqueue([end]))[0].id
+    first, second, third = await add(rig, group, "a", "b", "c")
+    await rig.store.close_group(group)
+    await rig.finish(worker, await rig.run(worker, first), Kind.DEAD)
+    if not at_once:
+        await rig.store.promote()
+    await rig.finish(worker, await rig.run(worker, second), Kind.DEAD)
+    await rig.store.cancel([third])
+    await rig.store.promote()
+    record = await rig.look(group)
+    assert (record.state, record.reason) == (State.DEAD, f"job {first}, which it comes after, is dead")
+
+
 @pytest.mark.parametrize("open_", [True, False])
 async def test_w4_a_job_that_is_deleted_has_not_succeeded(rig: Rig, open_: bool) -> None:
     """Whether it was waiting, dead or cancelled. One that has succeeded may go."""

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from windlass import Retry, State, Windlass
-from windlass.errors import InvalidOption
+from windlass.errors import InvalidName, InvalidOption
 from windlass.handles import jobs as listing
 
 
@@ -93,3 +93,19 @@ async def test_a_job_that_moves_while_the_loop_runs_is_met_once(
         met.append(job.id)
         await job.aretry()
     assert sorted(met) == sorted(ids)
+
+
+def test_a_filter_takes_a_task_or_a_queue_itself(app: Windlass) -> None:
+    """It took names only, and said that `<Task mail.send>` is not one."""
+
+    @app.task(name="mail.send", queue="mail")
+    def send() -> None: ...
+
+    send.enqueue()
+    app.named("mail.send").using(queue="other").enqueue()
+    app.named("other").using(queue="mail").enqueue()
+    assert app.jobs(task=send).count().jobs == 2
+    assert app.jobs(queue=app.queue("mail")).count().jobs == 2
+    assert app.jobs(queue=app.queue("mail"), task=send).count().jobs == 1
+    with pytest.raises(InvalidName, match="task name"):
+        app.jobs(task=print)  # type: ignore[arg-type]

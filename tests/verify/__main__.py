@@ -10,8 +10,10 @@ checked.
 """
 
 import argparse
+import functools
 import importlib
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -19,7 +21,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
-from tests.verify.figures import Figure, exit_status, judged, say, table
+from tests.verify.figures import ROOT, Figure, exit_status, judged, say, table
 
 STEPS: Final = {
     "bandit": ("tests.verify.tools", "risky"),
@@ -33,10 +35,10 @@ STEPS: Final = {
 }
 """The quick ones first."""
 
-Step = Callable[[Sequence[str], dict[str, Any]], list[Figure]]
+Step = Callable[..., list[Figure]]
 
 
-def run(name: str, only: Sequence[str], details: dict[str, Any]) -> list[Figure]:
+def run(name: str, wishes: argparse.Namespace, details: dict[str, Any]) -> list[Figure]:
     """One step; a tool that is not installed is a failure that says what to install."""
     module, function = STEPS[name]
     try:
@@ -44,7 +46,9 @@ def run(name: str, only: Sequence[str], details: dict[str, Any]) -> list[Figure]
     except ModuleNotFoundError as error:
         say(f"{error.name} is not installed: pip install -e '.[verify]'")
         return [judged(name, "its tool", figure="not installed", bound="installed", holds=False)]
-    return step(only, details)
+    if name == "sql-mutation":
+        step = functools.partial(step, jobs=wishes.jobs, keep=wishes.keep, seconds=wishes.seconds)
+    return step(wishes.only, details)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -56,6 +60,11 @@ def main(arguments: Sequence[str]) -> int:
         "steps", nargs="*", metavar="step", help=f"one of {', '.join(STEPS)}; all if none is named"
     )
     parser.add_argument("--only", action="append", default=[], help="a part, for mutation and coverage")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes of sql-mutation")
+    parser.add_argument("--seconds", type=float, default=12.0, help="of tests for a fault in SQL")
+    parser.add_argument(
+        "--keep", type=Path, default=ROOT / ".sql-mutation", help="folder of what sql-mutation has found"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures and findings there")
     wishes = parser.parse_args(arguments)
     if unknown := set(wishes.steps) - STEPS.keys():
@@ -65,7 +74,7 @@ def main(arguments: Sequence[str]) -> int:
     for name in wishes.steps or STEPS:
         began = time.monotonic()
         say(f"── {name}")
-        figures += run(name, wishes.only, details)
+        figures += run(name, wishes, details)
         say(f"── {name}: {time.monotonic() - began:.0f} s")
     if wishes.json:
         found = {"figures": [asdict(each) for each in figures], "details": details}

@@ -2,12 +2,15 @@
 fence, a condition or a write that is missing. It plants each fault of `sql_mutants.py` in a copy of the
 package and runs the tests that call the function. What survives is listed with its line.
 
-    python -m tests.verify sql-mutation                         # all: hours
+    python -m tests.verify sql-mutation                         # all: hours on two cores
     python -m tests.verify sql-mutation --only retry_many       # one function
+    python -m tests.verify sql-mutation --jobs 16               # 20 minutes on as many cores
+    python -m tests.verify sql-mutation --seconds 60            # more tests for each survivor
 
-Which tests call a function is learned first, from a copy whose functions say their name to the server's log.
-Each verdict is written to `.sql-mutants.jsonl` as it falls: a run that was ended goes on there the next time,
-and tries only functions anew that have changed since.
+Which tests call a function is learned first, from a copy whose functions say their name to the server's log
+(`sql_calls.py`). Then each process collects the tests once and forks for each fault (`sql_faults.py`).
+What was learned and each verdict are kept in `.sql-mutation/`, or in the folder of `--keep`: a run that was
+ended goes on there the next time, and tries only functions anew that have changed since.
 A survivor is a place to look, not a verdict: some locks matter only against schedules that no test forces,
 and some conditions only spare work.
 """
@@ -22,10 +25,10 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict
-from itertools import accumulate, zip_longest
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,39 +37,51 @@ from tests.verify.sql_mutants import MADE, SqlMutant, sql_mutants
 from windlass.store.postgres.schema.sources import definitions
 
 STEP: Final = "sql-mutation"
+SOURCE: Final = ROOT / "src"
 FUNCTIONS: Final = Path("windlass/store/postgres/sql")
 TESTS: Final = ("tests/store/postgres", "tests/conformance")
-VERDICTS: Final = ROOT / ".sql-mutants.jsonl"
-QUIET: Final = ("-q", "-x", "--no-header", "--tb=no", "-p", "no:cacheprovider", "-p", "no:xdist")
+ARGUMENTS: Final = (
+    *TESTS,
+    *("-k", "not memory and not sqlite and not postgres16 and not stock"),
+    *("-q", "--no-header", "--tb=no", "-p", "no:cacheprovider"),
+)
+KEPT: Final = ROOT / ".sql-mutation"
 LEAST: Final = 60.0
-ENOUGH: Final = 40.0
-"""Seconds of tests for one mutant."""
+ENOUGH: Final = 12.0
+"""Seconds of tests for one fault."""
+MOST: Final = 60.0
+"""Seconds of tests that are kept for a function."""
+Calls = dict[str, dict[str, float]]
+"""By function: the tests that call it, and how long each takes."""
 
 
-def check(only: Sequence[str] = (), details: dict[str, Any] | None = None) -> list[Figure]:
+def check(
+    only: Sequence[str] = (),
+    details: dict[str, Any] | None = None,
+    *,
+    jobs: int = os.cpu_count() or 1,
+    keep: Path = KEPT,
+    seconds: float = ENOUGH,
+) -> list[Figure]:
     """The score over all functions, or over the named ones."""
+    keep.mkdir(exist_ok=True)
     every = [
         mutant
-        for path in sorted((ROOT / "src" / FUNCTIONS).rglob("*.sql"))
+        for path in sorted((SOURCE / FUNCTIONS).rglob("*.sql"))
         for mutant in sql_mutants(path)
         if not only or mutant.function in only
     ]
-    say(f"{len(every)} mutants; learning which tests call which function")
-    calls = learn()
+    say(f"{len(every)} faults; learning which tests call which function")
+    calls = learn(keep, jobs)
     say(f"{len(calls)} functions are called by tests")
-    began, known = time.monotonic(), verdicts()
-    say(f"{sum(key(mutant) in known for mutant in every)} of them were tried before")
-
-    def tried(mutant: SqlMutant) -> bool:
-        name = key(mutant)
-        if name not in known:
-            known[name] = _try(mutant, calls)
-            keep(name, mutant, known[name])
-        return known[name]
-
-    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        found = list(pool.map(tried, every))
-    survivors = [mutant for mutant, noticed in zip(every, found, strict=True) if not noticed]
+    began, file = time.monotonic(), keep / "verdicts.jsonl"
+    known = verdicts(file, seconds)
+    wanted = [each for each in every if key(each) not in known and each.function in calls]
+    say(f"{sum(key(each) in known for each in every)} of them were tried before")
+    if wanted:
+        attempt(wanted, calls, file, jobs, seconds)
+    known = verdicts(file)
+    survivors = [each for each in every if not known.get(key(each))]
     say(f"tried in {time.monotonic() - began:.0f} s; survivors:")
     for mutant in survivors:
         say(f"    {mutant.path.name}:{mutant.line}  {mutant.kind}: {mutant.what[:140]}")
@@ -92,64 +107,112 @@ def key(mutant: SqlMutant) -> str:
     return hashlib.sha256(function.encode()).hexdigest()[:20]
 
 
-def verdicts(file: Path = VERDICTS) -> dict[str, bool]:
-    """Return which mutants were tried, and whether a test noticed them."""
+def verdicts(file: Path, seconds: float = 0.0) -> dict[str, bool]:
+    """Return which faults were tried, with so many seconds of tests at least, and whether a test noticed."""
     if not file.exists():
         return {}
     rows = (json.loads(line) for line in file.read_text(encoding="utf-8").splitlines())
-    return {row["key"]: row["noticed"] for row in rows}
+    return {row["key"]: row["noticed"] for row in rows if row["noticed"] or row["seconds"] >= seconds}
 
 
-def keep(name: str, mutant: SqlMutant, noticed: bool, file: Path = VERDICTS) -> None:
-    """Write down a verdict. A line is one write, so threads do not tear each other's."""
-    row = {"key": name, "noticed": noticed, "at": f"{mutant.path.name}:{mutant.line}", "what": mutant.what}
-    with file.open("a", encoding="utf-8") as out:
-        out.write(json.dumps(row) + "\n")
+def attempt(wanted: Sequence[SqlMutant], calls: Calls, file: Path, jobs: int, seconds: float) -> None:
+    """Try faults in processes that write their verdicts to the file; tell every minute how far they are."""
+    with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
+        place = Path(name)
+        plan = {
+            "file": str(file.absolute()),
+            "seconds": seconds,
+            "calls": calls,
+            "faults": [
+                asdict(each) | {"path": str(each.path.relative_to(SOURCE)), "key": key(each)}
+                for each in wanted
+            ],
+        }
+        (place / "plan.json").write_text(json.dumps(plan), encoding="utf-8")
+        (place / "begun").mkdir()
+        running = []
+        for number in range(min(jobs, len(wanted))):
+            own = place / str(number)
+            copy(own)
+            log = stack.enter_context((file.parent / f"process-{number}.log").open("wb"))
+            arguments = ["-p", "no:xdist", "-p", "tests.verify.sql_faults", f"--basetemp={own / 'tmp'}"]
+            running.append(subprocess.Popen(**_pytest(own, arguments), stdout=log, stderr=log))
+        for process in running:
+            stack.callback(process.terminate)
+        names = {key(each) for each in wanted}
+        while any(process.poll() is None for process in running):
+            time.sleep(1)
+            if time.monotonic() % 60 < 1:
+                tried = [noticed for name, noticed in verdicts(file, seconds).items() if name in names]
+                say(f"    {len(tried)} of {len(wanted)} tried, {tried.count(False)} survived")
 
 
-def learn() -> dict[str, list[str]]:
+def learn(keep: Path, jobs: int) -> Calls:
     """Return the tests to try by function; kept for the next run of the same tree. A test that fails without
     a fault is left out, and named."""
-    kept = Path(tempfile.gettempdir()) / f"windlass-sql-calls-{_fingerprint()}.json"
+    kept = keep / f"calls-{_fingerprint()}.json"
     if kept.exists():
-        known: dict[str, list[str]] = json.loads(kept.read_text(encoding="utf-8"))
+        known: Calls = json.loads(kept.read_text(encoding="utf-8"))
         return known
     with tempfile.TemporaryDirectory() as folder:
         for path in (copy(Path(folder)) / FUNCTIONS).rglob("*.sql"):
             found = [_telling(paragraph) for paragraph in path.read_text(encoding="utf-8").split("\n\n")]
             path.write_text("\n\n".join(found), encoding="utf-8")
-        answer = Path(folder) / "calls.json"
-        wanted = [*TESTS, "-k", "not memory and not sqlite and not postgres16 and not stock"]
-        plugin = ["-p", "tests.verify.sql_calls"]
-        done = _pytest(Path(folder), [*wanted, *plugin, "-rfE"], {"SQL_CALLS": str(answer)})
-        if not answer.exists():
-            raise RuntimeError(f"the tests did not run: {done.stdout[-2000:]}")
-        heard: dict[str, dict[str, float]] = json.loads(answer.read_text(encoding="utf-8"))
+        arguments = ["-n", str(jobs), "-p", "tests.verify.sql_calls", "-rfE"]
+        command = _pytest(Path(folder), arguments)
+        done = subprocess.run(**command, capture_output=True, text=True, check=False)
+        heard: Calls = {}
+        for path in Path(folder).glob("calls-*.json"):
+            for name, tests in json.loads(path.read_text(encoding="utf-8")).items():
+                heard.setdefault(name, {}).update(tests)
+    if not heard:
+        raise RuntimeError(f"the tests did not run: {done.stdout[-2000:]}")
     failed = set(re.findall(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE))
     if failed:
         say(f"left out, since they fail without a fault: {', '.join(sorted(failed))}")
     for tests in heard.values():
         for test in failed & tests.keys():
             del tests[test]
-    calls = choose({name: tests for name, tests in heard.items() if tests})
+    calls = choose(with_callers(heard, {each.name: each.text for each in definitions()}))
     kept.write_text(json.dumps(calls), encoding="utf-8")
     return calls
 
 
-def choose(heard: dict[str, dict[str, float]]) -> dict[str, list[str]]:
-    """Choose at most ENOUGH seconds of the tests that call a function: one of each file in turn, those that
-    call the fewest functions first, since they are about this one."""
+def with_callers(heard: Calls, texts: Mapping[str, str]) -> Calls:
+    """Give a function that PostgreSQL writes into its caller, and that says nothing, its callers' tests."""
+    heard, silent = dict(heard), texts.keys() - heard.keys()
+    calling = {
+        name: [each for each in texts if re.search(rf"\bwindlass\.{name}\b", texts[each]) and each != name]
+        for name in silent
+    }
+    for _ in range(3):  # one writes another
+        for name in silent:
+            heard[name] = {test: s for each in calling[name] for test, s in heard.get(each, {}).items()}
+    return {name: tests for name, tests in heard.items() if tests}
+
+
+def choose(heard: Calls) -> Calls:
+    """Choose at most MOST seconds of the tests that call a function, in the order in which to try them: one
+    of each file in turn, those that call the fewest functions first, since they are about this one."""
     calls = Counter(test for tests in heard.values() for test in tests)
-    chosen: dict[str, list[str]] = {}
+    chosen: Calls = {}
     for name, seconds in heard.items():
         files: dict[str, list[str]] = {}
         for test in sorted(seconds, key=lambda each: (calls[each], seconds[each])):
             files.setdefault(test.partition("::")[0], []).append(test)
         turns = [test for turn in zip_longest(*files.values()) for test in turn if test is not None]
-        spent = accumulate(seconds[test] for test in turns)
-        few = [test for test, so_far in zip(turns, spent, strict=True) if so_far <= ENOUGH]
-        chosen[name] = few or turns[:1]
+        chosen[name] = within({test: seconds[test] for test in turns}, MOST)
     return chosen
+
+
+def within(tests: dict[str, float], seconds: float) -> dict[str, float]:
+    """Return those of some tests, in their order, that take so long together; one of them in any case."""
+    few, left = {}, seconds
+    for test, takes in tests.items():
+        if takes <= left:
+            few[test] = takes
+            left -= takes
+    return few or dict([min(tests.items(), key=lambda each: each[1])])
 
 
 def _fingerprint() -> str:
@@ -164,26 +227,8 @@ def _fingerprint() -> str:
 
 def copy(folder: Path) -> Path:
     """A copy of the package to plant faults in."""
-    shutil.copytree(ROOT / "src", folder / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(SOURCE, folder / "src", ignore=shutil.ignore_patterns("__pycache__"))
     return folder / "src"
-
-
-def _try(mutant: SqlMutant, calls: dict[str, list[str]]) -> bool:
-    """Whether a test notices it. A function that PostgreSQL writes into its caller says nothing: then the
-    tests of those that name it are tried."""
-    tests = calls.get(mutant.function) or _of_callers(mutant, calls)
-    if not tests:
-        return False
-    with tempfile.TemporaryDirectory() as name:
-        planted = copy(Path(name)) / mutant.path.relative_to(ROOT / "src")
-        planted.write_text(mutant.planted(), encoding="utf-8")
-        return _pytest(Path(name), tests, {}, ENOUGH).returncode != 0
-
-
-def _of_callers(mutant: SqlMutant, calls: dict[str, list[str]]) -> list[str]:
-    name = re.compile(rf"\bwindlass\.{mutant.function}\b")
-    callers = [each.name for each in definitions() if name.search(each.text)]
-    return [test for caller in callers for test in calls.get(caller, [])]
 
 
 def _telling(paragraph: str) -> str:
@@ -193,21 +238,11 @@ def _telling(paragraph: str) -> str:
     return re.sub(r"^BEGIN$", says, paragraph, count=1, flags=re.MULTILINE)
 
 
-def _pytest(
-    folder: Path, arguments: Sequence[str], environment: dict[str, str], seconds: float | None = None
-) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-m", "pytest", *QUIET, *arguments]
-    if seconds is None:
-        command.remove("-x")
-    try:
-        return subprocess.run(
-            command,
-            cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": str(folder / "src"), **environment},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=None if seconds is None else 60 + 3 * seconds,
-        )
-    except subprocess.TimeoutExpired:  # it waits for what the fault keeps from it
-        return subprocess.CompletedProcess(command, 1, "", "")
+def _pytest(folder: Path, arguments: Sequence[str]) -> dict[str, Any]:
+    """What to run: the tests, with the package that lies in this folder."""
+    path = os.pathsep.join([str(folder / "src"), *filter(None, [os.environ.get("PYTHONPATH")])])
+    return {
+        "args": [sys.executable, "-m", "pytest", *ARGUMENTS, *arguments],
+        "cwd": ROOT,
+        "env": {**os.environ, "PYTHONPATH": path, "SQL_FOLDER": str(folder)},
+    }

@@ -1,6 +1,7 @@
 """The faults that the mutation step plants, and that what could not be checked never counts as passed."""
 
 import ast
+import json
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from tests.verify.figures import Figure, Verdict, exit_status, judged, table
 from tests.verify.mutants import mutants, planted
 from tests.verify.sql_mutants import sql_mutants
-from tests.verify.sql_mutation import choose, keep, key, verdicts
+from tests.verify.sql_mutation import choose, key, verdicts, with_callers, within
 
 
 def faults(folder: Path, code: str) -> list[str]:
@@ -102,9 +103,20 @@ def test_each_fault_in_sql_is_planted_alone(body: str, faulty: list[str], tmp_pa
 
 def test_the_tests_of_a_function_are_those_about_it_and_from_every_file() -> None:
     """A test that calls many functions comes late, and a file with many tests leaves room for others."""
-    one = {"a.py::many": 0.1, "b.py::long": 39.0, "a.py::about_it": 1.0, "b.py::longer": 39.5}
-    heard = {"f": one, "g": {"a.py::many": 0.1}, "h": {"c.py::only": 50.0}}
-    assert choose(heard) == {"f": ["a.py::about_it", "b.py::long"], "g": ["a.py::many"], "h": ["c.py::only"]}
+    one = {"a.py::many": 0.1, "b.py::long": 58.0, "a.py::about_it": 1.0, "b.py::longer": 59.5}
+    heard = {"f": one, "g": {"a.py::many": 0.1}, "h": {"c.py::only": 70.0}}
+    assert {name: [*tests] for name, tests in choose(heard).items()} == {
+        "f": ["a.py::about_it", "b.py::long", "a.py::many"],
+        "g": ["a.py::many"],
+        "h": ["c.py::only"],
+    }
+    assert within(one, 2.0) == {"a.py::many": 0.1, "a.py::about_it": 1.0}
+
+
+def test_a_function_that_says_nothing_has_the_tests_of_its_callers() -> None:
+    texts = {"f": "SELECT windlass.g()", "g": "SELECT windlass.h()", "h": "SELECT 1", "alone": "SELECT 2"}
+    heard = {"f": {"a.py::test": 1.0}}
+    assert with_callers(heard, texts) == dict.fromkeys("fgh", heard["f"])
 
 
 def test_a_verdict_is_kept_until_its_function_changes(tmp_path: Path) -> None:
@@ -115,9 +127,10 @@ def test_a_verdict_is_kept_until_its_function_changes(tmp_path: Path) -> None:
     )
     room.write_text(f"-- A room.\n\n{one}\n\n{other}\n", encoding="utf-8")
     first, second = sql_mutants(room)
-    keep(key(first), first, True, file)
-    keep(key(second), second, False, file)
-    assert verdicts(file) == {key(first): True, key(second): False}
+    rows = [{"key": key(each), "noticed": each is first, "seconds": 12.0} for each in (first, second)]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    assert verdicts(file, 12.0) == {key(first): True, key(second): False}
+    assert verdicts(file, 60.0) == {key(first): True}, "a survivor may be tried with more tests"
     room.write_text(f"-- A larger room.\n\n{one}\n\n{other.replace('BEGIN', 'BEGIN  ')}\n", encoding="utf-8")
     again, changed = sql_mutants(room)
     assert key(again) in verdicts(file)

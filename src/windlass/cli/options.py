@@ -15,10 +15,11 @@ from click.shell_completion import CompletionItem
 
 from windlass.cli.target import Target, passwords_in
 from windlass.core import ids
-from windlass.core.durations import seconds, size
-from windlass.core.flow.rates import per_second
+from windlass.core.durations import seconds
 from windlass.core.states import State
 from windlass.errors import WindlassError
+from windlass.store.changes import READERS
+from windlass.store.fields import Unit
 from windlass.store.protocol import Store
 from windlass.worker.reports.logs import FORMATS, LEVELS, set_up_logs
 
@@ -149,7 +150,9 @@ def filters(*, state: bool) -> Callable[[F], F]:
         task_filter,
         *([click.option("--state", type=states, help="Only jobs in this state.")] if state else []),
         click.option("--tag", metavar="TAG", help="Only jobs with this tag."),
-        click.option("--text", metavar="TEXT", help="Only jobs whose payload or last error has this text."),
+        click.option(
+            "--text", metavar="TEXT", help="Only jobs whose payload or last error has this text; case counts."
+        ),
         click.option("--error", metavar="TYPE", help=f"Only {failed} whose last error has this type."),
     ]
 
@@ -180,9 +183,12 @@ class Span(Reader):
 
     name = "duration"
 
-    def __init__(self, hint: str = "", least: float = 0.0, ever: str | None = None) -> None:
+    def __init__(
+        self, hint: str = "", least: float = 0.0, ever: str | None = None, most: float = math.inf
+    ) -> None:
         self._hint = hint
         self._least = least
+        self._most = most
         self._ever = ever
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
@@ -195,36 +201,28 @@ class Span(Reader):
             self.fail(f"{error}{self._hint}", param, ctx)
         if span < self._least:
             self.fail(f"{value!r} is too short; the minimum is {self._least:g} s", param, ctx)
+        if span > self._most:
+            self.fail(f"{value!r} is too long; the maximum is {self._most:,.0f} s", param, ctx)
         return span
 
 
-class PerSecond(Reader):
-    """A rate as people write it, as so many a second."""
+class Written(Reader):
+    """A value of a setting as people write it: a rate, a size, a cap."""
 
-    name = "rate"
+    def __init__(self, unit: Unit, least: float = -math.inf) -> None:
+        self.name: str = unit
+        self._read = READERS[unit]
+        self._least = least
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Read a rate."""
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Read the value."""
         try:
-            return per_second(value)
+            found = self._read(value)
         except ValueError as error:
             self.fail(str(error), param, ctx)
-
-
-class Count(Reader):
-    """A count from 1 on, which may be written as a size, such as 128MiB."""
-
-    name = "size"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Read a count."""
-        try:
-            count = size(value)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-        if count < 1:
-            self.fail(f"{value!r} is too small; the minimum is 1", param, ctx)
-        return count
+        if not isinstance(found, str) and found < self._least:
+            self.fail(f"{value!r} is too small; the minimum is {self._least:g}", param, ctx)
+        return found
 
 
 class OrWord(Reader):

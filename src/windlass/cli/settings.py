@@ -10,7 +10,7 @@ import click
 import msgspec
 from click.types import convert_type
 
-from windlass.cli.options import Count, JobId, OrWord, PerSecond, QueueName, Reader, Span, header, moment
+from windlass.cli.options import JobId, OrWord, QueueName, Reader, Span, Written, header, moment
 from windlass.core.flow.rates import rate_text
 from windlass.presentation.text import one_line, span
 from windlass.store.fields import Field, JobOptions, Unit, fields_of
@@ -26,8 +26,9 @@ _HOW: Final = {
 _TEXTS: Final[tuple[Unit, ...]] = ("argument", "key", "text")
 READERS: Final[Mapping[Unit, tuple[Reader, str | None]]] = {
     "time": (Span(), "DURATION"),
-    "rate": (PerSecond(), "RATE"),
-    "size": (Count(), "SIZE"),
+    "rate": (Written("rate"), "RATE"),
+    "size": (Written("size", least=1), "SIZE"),
+    "cap": (Written("cap", least=1), "CAP"),
     "on, off": (click.BOOL, "on|off"),
     "moment": (convert_type(moment), "TIME"),
     "ids": (JobId(), "ID"),

@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeVar, get_args, get_origin
 import click
 import msgspec
 
-from windlass.cli.options import JobId, Reader, job_ids, limit_option, with_json
+from windlass.cli.options import JobId, Reader, Span, job_ids, limit_option, with_json
 from windlass.cli.output import print_json, print_table
 from windlass.cli.settings import READERS, changes_of, setting_options
 from windlass.cli.target import Target
@@ -89,11 +89,13 @@ def _parameter(param: Param) -> Callable[[Callable[..., None]], Callable[..., No
 
 
 def _reader(param: Param) -> tuple[Reader, str | None]:
+    types, bounds = _unfold(param.type)
+    if param.help.unit == "time" and bounds.le is not None:
+        return Span(most=bounds.le), READERS["time"][1]
     if param.help.unit is not None:
         return READERS[param.help.unit]
     if param.name == "id":
         return JobId(), "ID"
-    types, bounds = _unfold(param.type)
     if int in types:
         return click.IntRange(_whole(bounds.ge), _whole(bounds.le)), "N"
     return click.STRING, param.name.upper()

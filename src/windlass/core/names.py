@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final
 
 from windlass.errors import InvalidName
 
@@ -28,6 +28,11 @@ def check_name(noun: str, name: object) -> str:
     raise InvalidName(
         f"{noun} name {_shorten(name)} is not allowed: use 1 to {MAX_LENGTH} of the characters a-z 0-9 _ . -"
     )
+
+
+def name_of(given: object) -> Any:
+    """Return the name of a task or a queue that was given itself; anything else as it is."""
+    return getattr(given, "name", given)
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:

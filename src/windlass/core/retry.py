@@ -74,8 +74,8 @@ def cool_delay(throttles: int, *, base: float, cap: float, backoff: bool, hint: 
 
 # -- unique keys whose jobs die [O7] ----------------------------------------------------------------
 
-_FIRST_PARKING: Final = 30 * 60.0
-_LONGEST_PARKING: Final = 6 * 3600.0
+FIRST_PARKING: Final = 30 * 60.0
+LONGEST_PARKING: Final = 6 * 3600.0
 FORGET_AFTER: Final = 7 * 86400.0
 """Seconds after the last death of a key from which on its deaths no longer count."""
 
@@ -86,7 +86,7 @@ def parked_until(deaths: int, last: float, after: int = 3) -> float | None:
     wait, up to 6 hours."""
     if deaths < after:
         return None
-    return last + min(_FIRST_PARKING * 2.0 ** min(deaths - after, MAX_EXPONENT), _LONGEST_PARKING)
+    return last + min(FIRST_PARKING * 2.0 ** min(deaths - after, MAX_EXPONENT), LONGEST_PARKING)
 
 
 # -- tasks that no worker knows [O4] ----------------------------------------------------------------

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final, Self, TypeAlias
 import msgspec
 
 from windlass.core.counts import plural
+from windlass.core.flow.caps import with_period
 from windlass.core.flow.rates import rate_text
 from windlass.core.names import check_name
 from windlass.operations.operation import Help, Limit, Name, Ops, Removed, Settings, Subject, Text
@@ -68,8 +69,10 @@ class Tokens(msgspec.Struct, frozen=True):
 
 
 Changes: TypeAlias = Annotated[Mapping[str, Any], Settings(NewBudget)]
+MAX_PAUSE: Final = 86_400 * 30
+"""Seconds for which a drained budget grants nothing, at most."""
 Pause: TypeAlias = Annotated[
-    float, msgspec.Meta(ge=0, le=86_400 * 30), Help("Grant nothing for so long.", unit="time", option="--for")
+    float, msgspec.Meta(ge=0, le=MAX_PAUSE), Help("Grant nothing for so long.", unit="time", option="--for")
 ]
 OneKey: TypeAlias = Annotated[Text | None, Help("Only the bucket of this key. [all of its buckets]")]
 
@@ -97,6 +100,8 @@ async def set_budget(ops: Ops, name: Name, changes: Changes) -> BudgetView:
 
     What is not given stays as it is."""
     check_name("budget", name)
+    with refusing():
+        changes = with_period(changes)
     check_bounds(changes)
     with refusing():
         record = await ops.store.set_budget(name, changes)

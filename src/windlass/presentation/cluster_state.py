@@ -48,6 +48,8 @@ class ClusterState(msgspec.Struct, frozen=True):
     `read_full_state`."""
     gates: list[GateRecord] = []
     """The gates with the longest waits; see `read_full_state`."""
+    known_stuck: dict[str, Stuck | None] = {}
+    """The answers of `stuck`, by queue: it looks at every worker, and each worker asks for its queues."""
 
     def names(self) -> list[str]:
         """Every queue, by name."""
@@ -80,6 +82,11 @@ class ClusterState(msgspec.Struct, frozen=True):
     def stuck(self, name: str) -> Stuck | None:
         """Every slot of a queue, where all of them have run the same jobs for LONG_RUN, and jobs that nothing
         else holds have waited as long."""
+        if name not in self.known_stuck:
+            self.known_stuck[name] = self._stuck(name)
+        return self.known_stuck[name]
+
+    def _stuck(self, name: str) -> Stuck | None:
         if (self.depth_of(name).oldest or 0.0) < LONG_RUN or not self.runnable(name):
             return None
         began: list[float] = []

@@ -21,9 +21,10 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from windlass.errors import ConfigurationError, EnqueueError, InvalidPayload, PayloadTooLarge
+from windlass.store.fields import MAX_BYTES
 from windlass.store.signal_rules import check_name
 
-LIMIT: Final = 1024 * 1024
+LIMIT: Final = MAX_BYTES
 MAX_SCHEMA: Final = 64 * 1024
 Decoder: TypeAlias = "msgspec.json.Decoder[Any]"
 

@@ -10,13 +10,16 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from windlass.core.durations import seconds, size
+from windlass.core.flow.caps import cap_text
 from windlass.core.flow.rates import per_second
 from windlass.core.names import check_name, meant_or_known
 from windlass.store.fields import TaskRecord, Unit, fields_of
 from windlass.store.records import QueueRecord
 
 R = TypeVar("R", bound=msgspec.Struct)
-READERS: Final[Mapping[Unit, Callable[[Any], Any]]] = {"time": seconds, "rate": per_second, "size": size}
+READERS: Final[Mapping[Unit, Callable[[Any], Any]]] = {
+    "time": seconds, "rate": per_second, "size": size, "cap": cap_text,
+}  # fmt: skip
 """Readers of what people write; values of other units are written as they are kept. They raise ValueError."""
 
 

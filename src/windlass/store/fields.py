@@ -27,12 +27,13 @@ from windlass.core.texts import storable
 from windlass.signals import MAX_ATTEMPTS, MAX_DELAY
 
 Unit: TypeAlias = Literal[
-    "yes, no", "on, off", "time", "rate", "size", "slots", "jobs", "records", "parts", "tokens", "failures",
-    "zone", "argument", "name", "priority", "moment", "attempts", "key", "choice", "ids", "tags", "headers",
-    "text", "abilities", "connection",
+    "yes, no", "on, off", "time", "rate", "size", "cap", "slots", "jobs", "records", "parts", "tokens",
+    "failures", "zone", "argument", "name", "priority", "moment", "attempts", "key", "choice", "ids", "tags",
+    "headers", "text", "abilities", "connection",
 ]  # fmt: skip
 """`time` is in seconds and `rate` is so many a second; people write and read them as 30s and 10/s. `size` is
-a count that people may write as 128MiB. Those behind `argument` are of options of jobs alone."""
+a count that people may write as 128MiB, `cap` one that they may write with its period as 2M/day. Those
+behind `argument` are of options of jobs alone."""
 _LISTS: Final = {"ids": "a list of ids of jobs", "tags": "a list of texts", "headers": "texts by name"}
 _WRITTEN: Final = {**_LISTS, "abilities": "up to 8 names with commas between them"}
 OnConflict = Literal["skip", "replace", "reject"]
@@ -40,6 +41,8 @@ Otherwise = Literal["dead", "cancel", "run", "run_only"]
 MAX_KEY: Final = 255
 """Characters of a key."""
 MAX_HEADERS: Final = 64
+MAX_BYTES: Final = 1024 * 1024
+"""Bytes of a payload, of a result and of the value of a signal, as JSON."""
 _PRIORITIES: Final = tuple(each.name.lower() for each in Priority)
 _MAX: Final = 2**31 - 1
 _MAX_DEPTH: Final = 2**53
@@ -272,9 +275,9 @@ class NewBudget(msgspec.Struct, frozen=True, kw_only=True):
         label="Divided by", unset="none",
     )] = None  # fmt: skip
     cap: Annotated[int | None, Field(
-        "The most tokens in a period, whatever the rate.", "tokens", label="Cap", most=_MAX_BIG, unset="none",
+        "The most tokens in a period, whatever the rate: 2M/day, or a number.", "cap", label="Cap",
+        most=_MAX_BIG, unset="none", when="spending must stop for the day",
         more="No less than the burst. A job that would go over it waits until the period ends.",
-        when="spending must stop for the day",
     )] = None  # fmt: skip
     cap_per: Annotated[str, Field(
         "The period that use is counted by.", "choice", label="Cap per", choices=("hour", "day", "month"),

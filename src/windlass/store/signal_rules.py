@@ -12,12 +12,11 @@ import msgspec
 from windlass.core.read_errors import READ_ERRORS
 from windlass.core.texts import storable
 from windlass.errors import InvalidOption, InvalidPayload, JobNotFound, PayloadTooLarge, SignalRefused
-from windlass.store.fields import MAX_KEY
+from windlass.store.fields import MAX_BYTES, MAX_KEY
 from windlass.store.records import Once
 
 MAX_KEPT: Final = 1000
 """Signals that wait to be taken by one job."""
-MAX_VALUE: Final = 1024 * 1024
 _is_name: Final = re.compile(r"[^#/\x00-\x1f\x7f-\x9f]{1,100}").fullmatch
 
 
@@ -33,7 +32,7 @@ def check(name: str, value: str) -> None:
     """Raise for a signal that no store takes."""
     check_name(name)
     size = len(value.encode())
-    if size > MAX_VALUE:
+    if size > MAX_BYTES:
         raise PayloadTooLarge(
             f"the value of signal {name} has {size} bytes, more than 1 MiB; store the data elsewhere and "
             "send a reference to it"

@@ -182,11 +182,18 @@ async def test_a_budget_is_made_drained_and_removed(any_app: Windlass) -> None:
         made = (await visitor.put("/api/budgets/github", json={"rate": "5000/h", "burst": 10})).json()
         assert (made["rate_text"], made["burst"], made["tokens"]) == ("5000/h", 10, 10.0)
         assert (await visitor.put("/api/budgets/github", json={"rate": "fast"})).status_code == 400
+        capped = (await visitor.put("/api/budgets/github", json={"cap": "2M/month"})).json()
+        assert (capped["cap"], capped["cap_per"]) == (2_000_000, "month")
+        assert (await visitor.put("/api/budgets/github", json={"cap": "2M"})).status_code == 400
+        both = {"cap": "2M/month", "cap_per": "day"}
+        assert (await visitor.put("/api/budgets/github", json=both)).status_code == 400
+        assert (await visitor.post("/api/budgets/github/drain")).json()["tokens"] < 1  # all is optional
         drained = (await visitor.post("/api/budgets/github/drain", json={"pause": 30})).json()
         assert drained["state_text"].startswith("drained, resumes in")
         assert (await visitor.get("/api/budgets")).json()["budgets"][0]["name"] == "github"
         assert (await visitor.delete("/api/budgets/github")).json() == {"removed": "github"}
         assert (await visitor.post("/api/budgets/github/drain", json={})).status_code == 404
+        assert (await visitor.post("/api/budgets/github/drain")).status_code == 404
         assert (await visitor.delete("/api/budgets/github")).status_code == 404
 
 

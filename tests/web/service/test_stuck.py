@@ -11,6 +11,7 @@ from tests.conformance.kit import Rig
 from tests.web.kit import rigged, visiting
 from tests.web.pages.kit import Html
 from windlass import Windlass
+from windlass.presentation import cluster_state
 from windlass.presentation.cluster_state import LONG_RUN, ClusterState, Stuck
 from windlass.store.records import Busy, ClusterView, Depth, QueueRecord, Report, Vitals, WorkerRecord
 
@@ -49,6 +50,25 @@ def test_slots_are_stuck_where_all_of_them_are_and_others_wait() -> None:
     assert stuck([worker(1, old, old)], waited=3.0) is None
     assert stuck([worker(1, old, old)], free=0) is None  # a limit holds those that wait
     assert stuck([]) is None
+
+
+def test_every_worker_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For each of its queues, not for each worker that asks: of a thousand, a million were."""
+    looked: list[int] = []
+    long_runs = cluster_state._long_runs
+
+    def look(worker: WorkerRecord, queue: str, slots: int, until: float) -> list[float]:
+        looked.append(worker.id)
+        return long_runs(worker, queue, slots, until)
+
+    monkeypatch.setattr(cluster_state, "_long_runs", look)
+    workers = [worker(id, LONG_RUN + 100, LONG_RUN + 900) for id in range(5)]
+    slots = {each.id: {"mail": 2} for each in workers}
+    view = ClusterView(queues={"mail": QueueRecord(name="mail")}, slots=slots, serving={"mail": 5})
+    depth = Depth(ready=3, running=2, free=3, oldest=2 * LONG_RUN)
+    state = ClusterState(view, {"mail": depth}, workers, NOW, 0.0)
+    assert {state.stuck_since(each) for each in workers} == {NOW - LONG_RUN - 100}
+    assert looked == [0, 1, 2, 3, 4]
 
 
 def test_slots_behind_a_blocked_loop_are_stuck() -> None:

@@ -17,6 +17,7 @@ from tests.worker.handlers.process_groups import members, until_gone, written
 from windlass.errors import ConfigurationError, PoolError, RemoteError
 from windlass.signals import Dead, Retry
 from windlass.tasks.task import RegisteredTask
+from windlass.worker.handlers import pool
 from windlass.worker.handlers.processes import Processes
 from windlass.worker.handlers.python_child import Request, find_task
 
@@ -137,6 +138,22 @@ async def test_what_is_killed_says_where_it_stood(
     assert "process_tasks.py" in cancelled.value.__notes__[0]
     assert "in hang" in cancelled.value.__notes__[0]
     assert "in hang" not in capfd.readouterr().err
+
+
+async def test_who_has_said_where_it_stood_is_gone(
+    processes: Processes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[O5] It was waited for more words, for 30 ms, with every cancel."""
+    monkeypatch.setattr(pool, "QUIET", 3600.0)
+    monkeypatch.setattr(pool, "STACK", 3600.0)
+    message = tmp_path / "told"
+    call = asyncio.create_task(processes.run(tasks.hang, tasks.hang.signature.encode([str(message)], {})))
+    first = await written(message)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError) as cancelled:
+        await call
+    assert "in hang" in cancelled.value.__notes__[0]
+    await until_gone(first)
 
 
 async def test_no_job_waits_for_a_child_by_default(tmp_path: Path) -> None:

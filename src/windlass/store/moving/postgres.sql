@@ -20,7 +20,8 @@ LANGUAGE sql SECURITY DEFINER AS $$
     SELECT * FROM windlass.import_rows(source, jobs, NULL)
 $$;
 
--- The same; p_parent: the parent whose parts these are, each by its `part` [P4].
+-- The same; p_parent: the parent whose parts these are, each by its `part` [P4]. A value that no cast takes is
+-- refused like any other that is malformed.
 -- Callers: import_jobs, import_parent. May call: worker. Plan: pinned. Lock: as there. One by one: each step
 -- of a job depends on whether its mark and its key were free.
 CREATE OR REPLACE FUNCTION windlass.import_rows(p_source text, p_jobs json, p_parent bigint)
@@ -183,6 +184,9 @@ BEGIN
         status := 'imported';
         RETURN NEXT;
     END LOOP;
+EXCEPTION WHEN data_exception THEN
+    RAISE EXCEPTION '% has a value that cannot be read: %', coalesce('job ' || quote_literal(key), 'a job'),
+        SQLERRM USING ERRCODE = 'WL005', HINT = 'See the guide "Coming from a SKIP LOCKED table".';
 END $$;
 
 -- Refuses a past that nobody could read: one such job would stop every page that lists it.

@@ -169,12 +169,14 @@ def _go_on(tx: Transaction, free: _Free) -> None:
     """Jobs that wait for nobody any more go on, the oldest first; those end that run only if one has
     failed."""
     found = transitions.find_many(tx, sorted(free))
-    needless = [row for row in found if row.options.otherwise == "run_only" and not free[row.id][1]]
-    for row in needless:
-        transitions.end(tx, row, rows.CANCELLED, reason="all jobs that it comes after have succeeded")
+    needed = []
     for row in found:
-        if row not in needless:
-            _make_due(tx, row, free[row.id][0])
+        if row.options.otherwise == "run_only" and not free[row.id][1]:
+            transitions.end(tx, row, rows.CANCELLED, reason="all jobs that it comes after have succeeded")
+        else:
+            needed.append(row)
+    for row in needed:
+        _make_due(tx, row, free[row.id][0])
 
 
 def _make_due(tx: Transaction, row: Row, run_at: float | None) -> None:

@@ -14,14 +14,15 @@ from windlass.store.changes import READERS
 from windlass.store.fields import Field, NewBudget, QueueSettings, TaskRecord, fields_of
 from windlass.web.http.problems import Invalid
 
-_TEXTS: Final = ("rate", "size")
+_TEXTS: Final = ("rate", "size", "cap")
 """Units of which a value may be a text."""
 
 
 def _body(name: str, what: str, record: type[msgspec.Struct]) -> type[msgspec.Struct]:
     doc = (
         f"Settings of a {what}; what is left out stays as it is, null brings the default back. Times are in "
-        "seconds, rates are so many a second or a text such as 5000/h, a size may be a text such as 128MiB."
+        "seconds, rates are so many a second or a text such as 5000/h; a size may be a text such as 128MiB, "
+        "and a cap one such as 2M/day."
     )
     fields = [(field.name, _type(field), UNSET) for field in fields_of(record).values()]
     return msgspec.defstruct(

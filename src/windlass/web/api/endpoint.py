@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, Generic, TypeVar, get_args, get_type_hints
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
@@ -41,14 +41,8 @@ class Call(msgspec.Struct, Generic[Q, B], frozen=True):
         """The id of a job in the path. Raises NotFound for what cannot be one."""
         return found_id(self.path["id"])
 
-    @property
-    def name(self) -> str:
-        """The name in the path."""
-        return self.path["name"]
-
 
 Handler = Callable[[Call[Any, Any]], Awaitable[Any]]
-H = TypeVar("H", bound=Callable[..., Awaitable[Any]])
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,58 +61,10 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     status: int
     tag: str
 
-
-class Table(list[Endpoint]):
-    """Endpoints of one subject. Query, body and answer of each are read from its handler's annotations, and
-    its summary from the docstring: `async def handler(call: Call[Query, Body]) -> Answer`."""
-
-    def __init__(self, tag: str) -> None:
-        super().__init__()
-        self._tag = tag
-
-    def add(self, method: str, path: str, role: Role, status: int = 200) -> Callable[[H], H]:
-        """Make a function the handler of an endpoint."""
-
-        def register(handler: H) -> H:
-            hints = get_type_hints(handler)
-            query, body = get_args(hints["call"])
-            self.append(
-                Endpoint(
-                    method=method,
-                    path=path,
-                    role=role,
-                    summary=(handler.__doc__ or "").strip(),
-                    handler=handler,
-                    answer=hints["return"],
-                    query=query,
-                    body=None if body is type(None) else body,
-                    status=status,
-                    tag=self._tag,
-                )
-            )
-            return handler
-
-        return register
-
-    def get(self, path: str) -> Callable[[H], H]:
-        """An endpoint that reads."""
-        return self.add("GET", path, Role.READ)
-
-    def post(self, path: str, status: int = 200, role: Role = Role.OPERATE) -> Callable[[H], H]:
-        """An endpoint that acts."""
-        return self.add("POST", path, role, status)
-
-    def put(self, path: str) -> Callable[[H], H]:
-        """An endpoint that changes settings."""
-        return self.add("PUT", path, Role.OPERATE)
-
-    def patch(self, path: str) -> Callable[[H], H]:
-        """An endpoint that changes some of what is there."""
-        return self.add("PATCH", path, Role.OPERATE)
-
-    def delete(self, path: str) -> Callable[[H], H]:
-        """An endpoint that removes."""
-        return self.add("DELETE", path, Role.OPERATE)
+    @property
+    def needs_body(self) -> bool:
+        """Return whether a request must have a body: one of its fields has no default."""
+        return self.body is not None and any(each.required for each in msgspec.structs.fields(self.body))
 
 
 def query_of(endpoint: Endpoint, raw: bytes) -> Any:

@@ -89,7 +89,7 @@ def _operation(endpoint: Endpoint, refs: dict[str, Any], schemas: dict[str, Any]
         operation["parameters"] = parameters
     if endpoint.body is not None:
         content = {"application/json": {"schema": refs[repr(endpoint.body)]}}
-        operation["requestBody"] = {"required": True, "content": content}
+        operation["requestBody"] = {"required": endpoint.needs_body, "content": content}
     return operation
 
 

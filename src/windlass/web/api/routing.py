@@ -140,7 +140,10 @@ class Api:
         if endpoint.body is None:
             return None
         kind = next((value for name, value in scope["headers"] if name == b"content-type"), b"")
-        return read_body(self._decoders[id(endpoint)], kind.decode("latin-1"), await read_all(receive))
+        decoder, body = self._decoders[id(endpoint)], await read_all(receive)
+        if not body and not endpoint.needs_body:
+            return decoder.decode(b"{}")
+        return read_body(decoder, kind.decode("latin-1"), body)
 
 
 def _pattern(path: str) -> re.Pattern[str]:

@@ -8,7 +8,7 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from windlass.operations.budgets import drain_budget, list_budgets, list_usage, set_budget
+from windlass.operations.budgets import MAX_PAUSE, drain_budget, list_budgets, list_usage, set_budget
 from windlass.store.fields import NewBudget
 from windlass.web.http.problems import Invalid
 from windlass.web.pages import settings
@@ -45,6 +45,6 @@ async def act(service: Service, request: Request) -> Response:
                 await service.run(principal, set_budget, name, changes)
             return go(request, "/budgets", "changed" if changes else "unchanged")
         case "drain":
-            await service.run(principal, drain_budget, name, form.decimal("pause", 86400.0) or 0.0)
+            await service.run(principal, drain_budget, name, form.decimal("pause", MAX_PAUSE) or 0.0)
             return go(request, "/budgets", "drained")
     raise Invalid("do must be set or drain", "do")

@@ -69,7 +69,7 @@ def _fields(record: type[msgspec.Struct]) -> list[Field]:
 
 def _read(field: Field, form: Form) -> Any:
     text = form.text(field.name)
-    if field.kind is int and field.unit != "size":
+    if field.kind is int and field.unit not in ("size", "cap"):
         return form.whole(field.name)
     if field.kind is bool:
         yes, _no = field.unit.split(", ")

@@ -45,7 +45,8 @@ class WarmPool:
 
     `env` None gives them this process's environment. `echo` is handed what they write to stderr.
     `stack_signal` is for children that answer it with their stack on stderr, as `faulthandler.register` does:
-    one that took too long gets it before it is killed, and the stack is a note of the exception.
+    one that is to be killed at work gets it before, and the stack is a note of the exception. With
+    `chain=True` it ends by itself once that is written, and nobody waits for more.
 
     As a block, `async with WarmPool(...) as pool:`, it is closed at the end.
     """
@@ -160,10 +161,11 @@ class WarmPool:
 
     async def _cut_off(self, child: _Child, error: BaseException) -> None:
         """Kill a child at work; the error tells where it stood."""
-        stack = "" if self._stack_signal is None else await child.stack(self._stack_signal)
+        if self._stack_signal is not None:
+            await child.say_stack(self._stack_signal)
         await self._kill(child)
-        if stack:
-            error.add_note(f"Its process was killed and stood at:\n{stack}")
+        if self._stack_signal is not None and child.stderr:
+            error.add_note(f"Its process was killed and stood at:\n{child.stderr}")
 
     async def _blame(self, child: _Child, what: str) -> PoolError:
         """The error for a child that broke the contract, once it is gone."""
@@ -239,20 +241,25 @@ class _Child:
             return False
         return True
 
-    async def stack(self, number: signal.Signals) -> str:
-        """Where it stands, in its own words; empty, if it does not say in time."""
+    async def say_stack(self, number: signal.Signals) -> None:
+        """Let it write where it stands, if it does so in time. One that ends with that has said it all."""
         self._tail.clear()
         self._words, self._echo = asyncio.Event(), None
         self._group.send(number)
-        try:
-            async with asyncio.timeout(STACK):
-                await self._words.wait()
-                while self._words.is_set():
-                    self._words.clear()
-                    await asyncio.sleep(QUIET)
-        except TimeoutError:
-            pass
-        return self._tail.text()
+        either = [
+            asyncio.ensure_future(self._group.exited()),
+            asyncio.ensure_future(self._quiet(self._words)),
+        ]
+        await asyncio.wait(either, timeout=STACK, return_when=asyncio.FIRST_COMPLETED)
+        for each in either:
+            each.cancel()
+        await asyncio.wait(either)
+
+    async def _quiet(self, words: asyncio.Event) -> None:
+        await words.wait()
+        while words.is_set():
+            words.clear()
+            await asyncio.sleep(QUIET)
 
     async def end(self) -> int:
         """Kill it with its group, keep its last words, and return its code."""

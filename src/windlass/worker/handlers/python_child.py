@@ -77,8 +77,9 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def main() -> None:
-    """Serve requests until the input ends. SIGUSR2 has it write where it stands to stderr."""
-    faulthandler.register(signal.SIGUSR2, all_threads=True)  # works while a function holds the interpreter
+    """Serve requests until the input ends. SIGUSR2 has it write where it stands to stderr, and end."""
+    # Works while a function holds the interpreter. What is next in the chain is the end of the process.
+    faulthandler.register(signal.SIGUSR2, all_threads=True, chain=True)
     source, answers = _take_over()
     printed = sys.stdout
     inbox: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()

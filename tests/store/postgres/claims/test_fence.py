@@ -113,6 +113,18 @@ async def test_an_old_heartbeat_does_not_declare_a_worker_dead(base: Base) -> No
     assert await rescuer.value(DECLARE_DEAD, worker, 0) is True, "dead before is dead"
 
 
+async def test_a_heartbeat_waits_for_a_rescue_and_learns_of_it(base: Base) -> None:
+    """[C5] [C8] It would tell its worker that it lives, and the jobs were already those of others."""
+    worker = await base.worker()
+    beater, rescuer = await base.sessions(2)
+    await rescuer.begin()
+    assert await rescuer.value(DECLARE_DEAD, worker, 0) is True
+    beating = asyncio.create_task(beater.value("SELECT windlass.heartbeat($1)", worker))
+    await base.blocked(beater)
+    await rescuer.commit()
+    assert await beating is None
+
+
 @pytest.mark.parametrize("write", ["finish", "checkpoint", "heartbeat"])
 async def test_an_old_snapshot_does_not_pass_the_fence(base: Base, write: str) -> None:
     """[rule 6] [C5] At REPEATABLE READ the worker still looks alive; the row lock says it has changed."""

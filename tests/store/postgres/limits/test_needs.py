@@ -15,9 +15,10 @@ from windlass.store.records import Need, NewJob
 
 CLAIM = "CALL windlass.claim($1, $2, $3, 10000, p_needs => $4, p_limited => $5)"
 TAKE = """
-SELECT n.* FROM windlass.claim_take($1, $2, 100) AS t
- CROSS JOIN LATERAL windlass.claim_tokens($1, t.claim, $3, t.seqs, t.ids, t.tasks, t.payloads, t.options,
-                                         t.attempts, t.deaths, t.enqueued, t.offered) AS n
+SELECT windlass.at_places(t.seqs, n.stays) AS seqs, n.busy FROM windlass.claim_take($1, $2, 100) AS t
+ CROSS JOIN LATERAL windlass.claim_places($1, t.seqs, t.ids) AS p
+ CROSS JOIN LATERAL windlass.claim_tokens($1, t.claim, $3, p.stays, t.seqs, p.jobs, t.tasks, t.payloads,
+                                         t.options) AS n
 """
 TOKENS = "SELECT windlass.bucket_tokens($1, $2)"
 VALUE = "SELECT windlass.bucket_key(windlass.need_value($1, $2, $3))"

@@ -6,6 +6,7 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
+import asyncpg
 import pytest
 
 from tests.stock import BOTH
@@ -24,6 +25,12 @@ PASSES = "SELECT count(*)::int FROM windlass.pass WHERE gate = $1"
 TURNS = "SELECT array_agg(turn ORDER BY id) FROM windlass.held WHERE gate = $1"
 POSITION = "SELECT position::int FROM windlass.order_mark WHERE queue = $1 AND key = $2"
 KINDS = ("ordering_key", "concurrency_key", "task_limit")
+STRAY = """
+SELECT count(*)::int FROM windlass.outcome o JOIN windlass.claim c ON c.lane = o.lane AND c.id = o.claim
+ WHERE NOT o.seqs <@ c.seqs
+"""
+"""Outcomes of jobs that their claim did not hold: none."""
+BREAK = "SELECT cardinality(windlass.break_runs($1, ARRAY[{}]::windlass.handed[]))"
 OVERLOOKED = """
 SELECT (SELECT count(*) FROM windlass.held h CROSS JOIN LATERAL windlass.list_from(h.gate) AS s
          WHERE h.gate = $1 AND h.turn < s.turn)
@@ -32,6 +39,15 @@ SELECT (SELECT count(*) FROM windlass.held h CROSS JOIN LATERAL windlass.list_fr
                                          ORDER BY s.no DESC LIMIT 1))
 """
 """Jobs and passes of a gate that nobody would find, since they are below its start: none."""
+
+
+def as_handed(jobs: Sequence[ClaimedJob]) -> str:
+    """Jobs as a flush hands them over."""
+    return ", ".join(
+        f"ROW ({job.lane}, {job.claim}, {job.seq}, {job.id}, '{job.task}', '{{}}', '{{}}', 1, 0,"
+        f" '{job.queue}', 2, 0, 0, {job.run})"
+        for job in jobs
+    )
 
 
 class Runs(Chains):
@@ -319,21 +335,38 @@ async def test_a_limit_that_came_with_the_commit_breaks_a_run_off(runs: Runs) ->
     ids = await runs.enqueue(6, task=task, concurrency_key=base.queue)
     jobs = await runs.end(*await runs.claim())
     await runs.store.set_task(task, {"concurrency": 1})
-    rows = ", ".join(
-        f"ROW ({job.lane}, {job.claim}, {job.seq}, {job.id}, '{task}', '{{}}', '{{}}', 1, 0, '{job.queue}',"
-        f" 2, 0, 0, {job.run})"
-        for job in jobs
-    )
-    stays = await base.look.value(
-        f"SELECT cardinality(windlass.handed_recheck($1, ARRAY[{rows}]::windlass.handed[]))",
-        runs.worker,
-    )
-    assert stays == 1
+    recheck = f"SELECT cardinality(windlass.handed_recheck($1, ARRAY[{as_handed(jobs)}]::windlass.handed[]))"
+    assert await base.look.value(recheck, runs.worker) == 1
+    assert await base.look.value(STRAY) == 0
     assert await runs.held() == {jobs[0].fence}
     assert await base.look.value(PASSES, f"key:{base.queue}") == 1
     assert await base.look.value(PASSES, f"task:{task}") == 1
     await runs.end(jobs[0], room=0)
     assert await runs.drain(len(ids) - 2) == ids[2:]
+
+
+async def test_a_run_of_a_dead_worker_is_not_broken_off(runs: Runs) -> None:
+    """[C5] Its jobs belong to others by then: put back here as well, they would be there twice."""
+    task = f"t.{runs.base.queue}"
+    ids = await runs.enqueue(6, task=task, concurrency_key=runs.base.queue)
+    jobs = await runs.end(*await runs.claim())
+    await runs.store.set_task(task, {"concurrency": 1})
+    await die(runs)
+    with pytest.raises(asyncpg.PostgresError, match="is not alive"):
+        await runs.base.look.value(BREAK.format(as_handed(jobs)), runs.worker)
+    again = Runs(runs.base, runs.store, await runs.base.worker())
+    assert sorted(await again.drain(5)) == sorted(ids[1:])
+
+
+async def test_runs_of_other_tasks_stay(runs: Runs) -> None:
+    """[F3] Handed over in the same flush: their tasks have no limit."""
+    base = runs.base
+    for task in ("a", "b"):
+        await runs.enqueue(4, task=f"{task}.{base.queue}", concurrency_key=f"{task}.{base.queue}")
+    jobs = await runs.end(*await runs.claim())
+    assert len(jobs) == 6
+    await runs.store.set_task(f"a.{base.queue}", {"concurrency": 1})
+    assert await base.look.value(BREAK.format(as_handed(jobs)), runs.worker) == 4
 
 
 async def test_a_new_limit_counts_a_run_once(runs: Runs) -> None:

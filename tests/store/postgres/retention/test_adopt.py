@@ -2,10 +2,12 @@
 
 import asyncio
 from datetime import timedelta
+from pathlib import Path
 
 import asyncpg
 import pytest
 
+from tests.chaos.test_restore import restore, run
 from tests.postgres import Server
 from tests.stopwatch import within
 from tests.store.postgres.families import plan
@@ -240,6 +242,17 @@ async def test_a_copy_goes_its_own_way(pg_server: Server, pg_template: str) -> N
     finally:
         pg_server.drop_database(copy)
         pg_server.drop_database(name)
+
+
+async def test_a_heartbeat_in_a_restored_copy_says_that_it_was_not_adopted(
+    alone: Base, pg_server: Server, tmp_path: Path
+) -> None:
+    """[S3] The mark of the epoch came with the dump, and the worker, which is alive elsewhere."""
+    worker, path = await alone.worker(), tmp_path / "dump"
+    await run(pg_server, "pg_dump", "-Fc", "-f", str(path), alone.dsn)
+    copy = await alone.session(await restore(pg_server, path))
+    with pytest.raises(asyncpg.PostgresError, match="was not adopted since"):
+        await copy.value("SELECT windlass.heartbeat($1)", worker)
 
 
 async def test_of_two_that_open_a_copy_at_once_only_one_adopts_it(alone: Base) -> None:

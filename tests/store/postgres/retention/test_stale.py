@@ -4,6 +4,7 @@ with an old snapshot, an adoption that meets a flush."""
 import asyncpg
 import pytest
 
+from tests.store.postgres.claims.test_fence import LOCK, TAKE
 from tests.store.postgres.kit import Base
 from tests.store.postgres.ring import Ring
 from windlass.core.retry import DeathPolicy
@@ -55,6 +56,38 @@ async def test_no_floor_rises_over_a_claim_whose_answer_was_lost(base: Base) -> 
     assert rescued is not None
     assert rescued.offered == 1
     assert (await base.claim(lane, other)).ids == [lost]
+
+
+async def test_no_floor_rises_over_a_claim_that_an_old_snapshot_cannot_see(base: Base) -> None:
+    """[rule 6] [rule 2] It has a lower number than one that has ended, and was committed after it."""
+    lane, other, worker = await base.lane(), await base.lane(f"{base.queue}.2"), await base.worker()
+    job = await base.look.enqueue()
+    await base.look.enqueue(queue=f"{base.queue}.2")
+    claiming, beating = await base.sessions(2)
+    await claiming.begin()
+    await claiming.run(LOCK, lane)
+    await claiming.row(TAKE, lane, worker)
+    await base.finish(worker, (await base.claim(other, worker)).jobs)
+    await beating.begin("repeatable read")
+    await beating.value("SELECT 1")
+    await claiming.commit()
+    await beating.value("SELECT windlass.heartbeat($1)", worker)
+    await beating.commit()
+    store = await base.store()
+    assert [held.id for claim in await store.unfinished(worker) for held in claim.jobs] == [job]
+
+
+async def test_a_floor_rises_over_any_number_of_claims(base: Base) -> None:
+    """[rule 6] Some hundreds with each heartbeat: the next goes on where this one came to."""
+    lane, worker, store = await base.lane(), await base.worker(), await base.store()
+    many = "SELECT count(windlass.enqueue('t', queue => $1)) FROM generate_series(1, 505)"
+    await base.look.value(many, base.queue)
+    jobs = [job for _ in range(505) for job in (await base.claim(lane, worker, 1)).jobs]
+    await base.finish(worker, jobs)
+    for _ in range(2):
+        await store.heartbeat(worker)
+    floor = await base.look.value("SELECT floor FROM windlass.worker_heartbeat WHERE id = $1", worker)
+    assert floor > max(job.claim for job in jobs)
 
 
 async def test_a_floor_rises_over_what_has_ended(base: Base) -> None:

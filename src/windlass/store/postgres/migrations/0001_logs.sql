@@ -659,7 +659,8 @@ CREATE TABLE windlass.imported (
 -- Gates: where keyed and limited jobs wait until there is room for them [F1] [F3] [F6]; see
 -- windlass.core.flow.gates. A held job stands in the waiting list of a gate, or, where that is NULL, in the
 -- ring of its fair key. `since` is when it became ready. `need`: how much of the gate's room it takes, which
--- is 1 but for tokens.
+-- is 1 but for tokens. `replaces`: the job in a lane whose place it takes [E6]. It has its turn in the list of
+-- its ordering key, and nobody passes it there; it goes on when that one is gone, see replace_step.
 CREATE SEQUENCE windlass.held_turn MINVALUE 1 NO CYCLE CACHE 1;
 CREATE TABLE windlass.held (
     id          bigint PRIMARY KEY,
@@ -675,7 +676,8 @@ CREATE TABLE windlass.held (
     payload     json NOT NULL,
     options     json,
     gate        text COLLATE "C",
-    need        int NOT NULL DEFAULT 1
+    need        int NOT NULL DEFAULT 1,
+    replaces    bigint
 );
 CREATE INDEX ON windlass.held (gate, turn) WHERE gate IS NOT NULL;
 -- With what it needs of a worker, as abilities_of says: a ring is that of a lane.
@@ -683,6 +685,7 @@ CREATE INDEX ON windlass.held (queue, priority, (coalesce(options ->> 'needs', '
     WHERE fair_key IS NOT NULL;
 -- The job that waits longest aside, without a look at the others [F5].
 CREATE INDEX ON windlass.held (queue, since);
+CREATE INDEX ON windlass.held (replaces) WHERE replaces IS NOT NULL;
 CREATE INDEX ON windlass.held (enqueued_at, (id + 0));
 
 -- Jobs of an ordering key have their turns in the order in which they are committed, not inserted [F6]: see

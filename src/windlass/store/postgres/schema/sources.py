@@ -1,7 +1,7 @@
 """The content of `sql/*.sql`, one file per module: functions, procedures and views, and at the end the
 statements that the store sends, each below a line `-- :name`. An empty line separates them, and none has one
 inside. What imports jobs stands in `store/moving`, beside its Python. In the files the schema is called
-windlass; `schema.py` puts the real name."""
+windlass; `schema.py` puts the real name. Constants that Python has, too, are named: see `constants.py`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from importlib import resources
 from importlib.resources.abc import Traversable
 from typing import NamedTuple
+
+from windlass.store.postgres.schema.constants import with_constants
 
 _ROOT = resources.files("windlass.store.postgres")
 _MOVING = resources.files("windlass.store.moving") / "postgres.sql"
@@ -73,7 +75,10 @@ def statements() -> dict[str, str]:
 def _files(folder: str) -> dict[str, str]:
     """The SQL files of a folder and of those in it by name, in the order of their names."""
     found = dict(sorted(_below(_ROOT / folder)))
-    return found | {"moving": _MOVING.read_text("utf-8")} if folder == "sql" else found
+    if folder == "sql":
+        found |= {"moving": _MOVING.read_text("utf-8")}
+        found = {name: with_constants(text) for name, text in found.items()}
+    return found
 
 
 def _below(folder: Traversable) -> Iterator[tuple[str, str]]:

@@ -182,7 +182,7 @@ BEGIN
            carry = '{}';
     PERFORM FROM windlass.unique_key WHERE touched IS NOT NULL FOR UPDATE NOWAIT;  -- see adopt_edits
     FOR l IN SELECT * FROM windlass.lane ORDER BY id LOOP
-        EXECUTE format('CREATE SEQUENCE IF NOT EXISTS %s MINVALUE 1 MAXVALUE 17592186044415 NO CYCLE CACHE 1',
+        EXECUTE format('CREATE SEQUENCE IF NOT EXISTS %s MINVALUE 1 MAXVALUE :ids.MAX_SEQ NO CYCLE CACHE 1',
                        l.position);
         EXECUTE format('CREATE SEQUENCE IF NOT EXISTS %s MINVALUE 0 MAXVALUE 1 START 1 CACHE 1', l.idle);
     END LOOP;
@@ -349,5 +349,5 @@ END $$;
 -- Plan: the caller's. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.skip_length(p_last bigint) RETURNS bigint
 LANGUAGE sql VOLATILE AS $$
-    SELECT least((1 << 29) + floor(random() * (1 << 29))::bigint, (17592186044415 - p_last) / 4)
+    SELECT least((1 << 29) + floor(random() * (1 << 29))::bigint, (:ids.MAX_SEQ - p_last) / 4)
 $$;

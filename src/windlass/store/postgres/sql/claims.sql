@@ -82,17 +82,23 @@ END $$;
 
 -- Leases the next jobs of one lane to one worker, commits, and only then answers [rule 2].
 -- Callers: the store, outside of any transaction. May call: worker. Plan: none (with settings it could not
--- commit). Lock: the lane, then what claim_take takes, then the rows of buckets in their order; before the
--- lane that of its queue, where that has a limit (p_limited). If that queue's bucket is locked for longer
--- than p_wait ms, the claim rolls back, so that it does not keep the lane, and answers 'busy'; jobs that need
--- tokens of such a bucket are put aside. A procedure, because a function could not commit: its jobs would be
--- given out under the caller's isolation level and its lane would stay locked for as long as the caller
--- leaves the answer unread. Waiting for the lock shares a lane evenly between workers; p_wait (ms) bounds it,
--- and then the answer is 'busy', not 'empty'. offered: when each attempt was offered, NULL where that is when
--- its job was enqueued. p_needs: which tokens the jobs of some tasks need (see claim_tokens). If every job of
--- a round had to be put aside, it tries a few more rounds, each in its own transaction, since others may be
--- behind them. steps: those of the jobs that have run before, see steps_of. starts: see claim_tokens. status:
--- those of claim_take, or 'busy', 'full', 'slow', 'aside'; 'alone' are jobs, too.
+-- commit). Lock: the lane, then what claim_take takes, then what the filters do, among it the rows of buckets
+-- in their order; before the lane that of its queue, where that has a limit (p_limited).
+--
+-- It is a procedure, because a function could not commit: its jobs would be given out under the caller's
+-- isolation level, and its lane would stay locked for as long as the caller leaves the answer unread. Waiting
+-- for the lane's lock, p_wait ms at most, shares a lane evenly between workers. If the bucket of its queue is
+-- locked for longer, the claim rolls back, so that it does not keep the lane; jobs that need tokens of such a
+-- bucket are put aside. If every job of a round was put aside, it tries again, up to ten rounds, each in its
+-- own transaction, since others may be behind them.
+--
+-- p_needs: which tokens the jobs of some tasks need, see claim_tokens. p_limited: its queue has a limit.
+-- status: that of claim_take, or
+--   'alone': one job, and the lane is still marked as idle;
+--   'busy': the lane, its queue or the queue's bucket was locked for p_wait ms;
+--   'full', 'slow': see claim_room; 'aside': every job of ten rounds was put aside.
+-- offered: when each attempt was offered, NULL where that is when its job was enqueued. steps: those of the
+-- jobs that have run before, see steps_of. starts: see claim_tokens.
 CREATE OR REPLACE PROCEDURE windlass.claim(
     p_lane int, p_worker bigint, p_limit int, p_wait int,
     INOUT status text DEFAULT NULL, INOUT claim bigint DEFAULT NULL, INOUT seqs bigint[] DEFAULT NULL,
@@ -106,9 +112,11 @@ DECLARE
     v_space  int := windlass.lock_space();
     v_limit  int;
     v_busy   boolean;
-    v_alone  boolean;
     v_before text;
     v_taken  record;
+    v_jobs   bigint[];
+    v_ids    bigint[];
+    v_stays  int[];  -- the places of the jobs that stay; NULL: all of them, and no filter has run
 BEGIN
     FOR v_round IN 1..10 LOOP
         COMMIT;
@@ -116,7 +124,7 @@ BEGIN
         status := 'locked';
         v_limit := p_limit;
         v_busy := false;
-        v_alone := false;
+        v_stays := NULL;
         IF p_limited AND NOT windlass.queue_lock(p_lane, p_wait) THEN
             status := 'busy';
         ELSIF NOT pg_try_advisory_xact_lock(v_space, p_lane) THEN
@@ -137,6 +145,51 @@ BEGIN
             v_taken := windlass.claim_take(p_lane, p_worker, v_limit, p_limited);
             status := v_taken.status;
             claim := v_taken.claim;
+            IF status = 'jobs' AND (v_taken.expires OR v_taken.gated OR p_needs IS NOT NULL) THEN
+                SELECT p.jobs, p.stays INTO v_jobs, v_stays
+                  FROM windlass.claim_places(p_lane, v_taken.seqs, v_taken.ids) AS p;
+                IF v_taken.expires THEN
+                    v_stays := windlass.claim_expired(p_lane, claim, v_stays, v_taken.seqs, v_jobs,
+                                                      v_taken.options);
+                END IF;
+                IF v_taken.gated AND v_stays <> '{}' THEN
+                    v_stays := windlass.claim_gated(p_lane, claim, v_stays, v_taken.seqs, v_jobs,
+                                                    v_taken.tasks, v_taken.options, v_taken.enqueued);
+                END IF;
+                IF p_needs IS NOT NULL AND v_stays <> '{}' THEN
+                    SELECT t.stays, t.busy, t.starts INTO v_stays, v_busy, starts
+                      FROM windlass.claim_tokens(p_lane, claim, p_needs, v_stays, v_taken.seqs, v_jobs,
+                                                 v_taken.tasks, v_taken.payloads, v_taken.options,
+                                                 p_wait) AS t;
+                END IF;
+                status := CASE WHEN v_stays = '{}' THEN 'aside' ELSE 'jobs' END;
+            END IF;
+            v_ids := CASE WHEN v_stays IS NULL THEN v_taken.ids
+                          ELSE windlass.at_places(v_taken.ids, v_stays) END;
+            IF status = 'jobs' AND p_limited AND NOT v_busy THEN
+                v_busy := NOT windlass.claim_count(p_lane, claim, cardinality(v_ids), p_wait);
+            END IF;
+            IF v_busy THEN
+                ROLLBACK;
+                status := 'busy';
+                claim := NULL;
+            ELSIF status = 'jobs' AND array_remove(v_ids, NULL) <> '{}' THEN
+                PERFORM windlass.claim_drop_passes(array_remove(v_ids, NULL));
+            END IF;
+        END IF;
+        COMMIT;
+        SET TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE;
+        IF status = 'jobs' AND EXISTS (SELECT FROM windlass.task_setting s
+                                        WHERE s.concurrency IS NOT NULL) THEN
+            IF v_stays IS NULL THEN
+                SELECT p.jobs, p.stays INTO v_jobs, v_stays
+                  FROM windlass.claim_places(p_lane, v_taken.seqs, v_taken.ids) AS p;
+            END IF;
+            v_stays := windlass.claim_recheck(p_lane, p_worker, claim, v_stays, v_taken.seqs, v_jobs,
+                                              v_taken.tasks, v_taken.options, v_taken.enqueued);
+            status := CASE WHEN v_stays = '{}' THEN 'aside' ELSE 'jobs' END;
+        END IF;
+        IF status = 'jobs' THEN
             seqs := v_taken.seqs;
             ids := v_taken.ids;
             tasks := v_taken.tasks;
@@ -146,77 +199,62 @@ BEGIN
             deaths := v_taken.deaths;
             enqueued := v_taken.enqueued;
             offered := v_taken.offered;
-            v_alone := v_taken.alone;
-            IF status = 'jobs' AND v_taken.expires THEN
-                SELECT CASE WHEN t.seqs IS NULL THEN 'aside' ELSE 'jobs' END,
-                       t.seqs, t.ids, t.tasks, t.payloads, t.options, t.attempts, t.deaths,
-                       t.enqueued, t.offered
-                  INTO status, seqs, ids, tasks, payloads, options, attempts, deaths, enqueued, offered
-                  FROM windlass.claim_expired(p_lane, claim, seqs, ids, tasks, payloads, options, attempts,
-                                              deaths, enqueued, offered) AS t;
+            IF cardinality(v_stays) < cardinality(seqs) THEN
+                seqs := windlass.at_places(seqs, v_stays);
+                ids := windlass.at_places(ids, v_stays);
+                tasks := windlass.at_places(tasks, v_stays);
+                payloads := windlass.at_places(payloads, v_stays);
+                options := windlass.at_places(options, v_stays);
+                attempts := windlass.at_places(attempts, v_stays);
+                deaths := windlass.at_places(deaths, v_stays);
+                enqueued := windlass.at_places(enqueued, v_stays);
+                offered := windlass.at_places(offered, v_stays);
             END IF;
-            IF status = 'jobs' AND v_taken.gated THEN
-                SELECT CASE WHEN t.seqs IS NULL THEN 'aside' ELSE 'jobs' END,
-                       t.seqs, t.ids, t.tasks, t.payloads, t.options, t.attempts, t.deaths,
-                       t.enqueued, t.offered
-                  INTO status, seqs, ids, tasks, payloads, options, attempts, deaths, enqueued, offered
-                  FROM windlass.claim_gated(p_lane, claim, seqs, ids, tasks, payloads, options, attempts,
-                                            deaths, enqueued, offered) AS t;
+            IF array_remove(ids, NULL) <> '{}' THEN
+                steps := windlass.steps_of(array_remove(ids, NULL));
             END IF;
-            IF status = 'jobs' AND p_needs IS NOT NULL THEN
-                SELECT CASE WHEN t.seqs IS NULL THEN 'aside' ELSE 'jobs' END,
-                       t.seqs, t.ids, t.tasks, t.payloads, t.options, t.attempts, t.deaths,
-                       t.enqueued, t.offered, t.busy, t.starts
-                  INTO status, seqs, ids, tasks, payloads, options, attempts, deaths, enqueued, offered,
-                       v_busy, starts
-                  FROM windlass.claim_tokens(p_lane, claim, p_needs, seqs, ids, tasks, payloads, options,
-                                            attempts, deaths, enqueued, offered, p_wait) AS t;
-            END IF;
-            IF status = 'jobs' AND p_limited AND NOT v_busy THEN
-                v_busy := NOT windlass.claim_count(p_lane, claim, cardinality(seqs), p_wait);
-            END IF;
-            IF v_busy THEN
-                ROLLBACK;
-                status := 'busy';
-                SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
-                  INTO claim, seqs, ids, tasks, payloads, options, attempts, deaths, enqueued, offered;
-            ELSIF status = 'jobs' AND array_remove(ids, NULL) <> '{}' THEN
-                PERFORM windlass.claim_drop_passes(array_remove(ids, NULL));
-            END IF;
+            status := CASE WHEN v_taken.alone THEN 'alone' ELSE 'jobs' END;
         END IF;
         COMMIT;
-        SET TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE;
-        IF status = 'jobs' AND EXISTS (SELECT FROM windlass.task_setting s
-                                        WHERE s.concurrency IS NOT NULL) THEN
-            SELECT CASE WHEN t.seqs IS NULL THEN 'aside' ELSE 'jobs' END,
-                   t.seqs, t.ids, t.tasks, t.payloads, t.options, t.attempts, t.deaths,
-                   t.enqueued, t.offered
-              INTO status, seqs, ids, tasks, payloads, options, attempts, deaths, enqueued, offered
-              FROM windlass.claim_recheck(p_lane, p_worker, claim, seqs, ids, tasks, payloads, options,
-                                          attempts, deaths, enqueued, offered) AS t;
-        END IF;
-        IF status = 'jobs' AND array_remove(ids, NULL) <> '{}' THEN
-            steps := windlass.steps_of(array_remove(ids, NULL));
-        END IF;
-        COMMIT;
-        IF status = 'jobs' AND v_alone THEN
-            status := 'alone';
-        END IF;
         EXIT WHEN status <> 'aside';
     END LOOP;
+END $$;
+
+-- The places of a claim's jobs in its arrays (`stays`), and their ids by place. Until the claim answers, a
+-- job is known by its place: each filter is given the places of the jobs that stay, and the columns that it
+-- reads, and returns the places of those that still do.
+-- Callers: claim, before the first filter. May call: worker. Plan: the caller's. Lock: none.
+CREATE OR REPLACE FUNCTION windlass.claim_places(
+    p_lane int, p_seqs bigint[], p_ids bigint[], OUT stays int[], OUT jobs bigint[])
+LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+    stays := ARRAY(SELECT generate_subscripts(p_seqs, 1));
+    jobs := ARRAY(SELECT coalesce(u.id, p_lane::bigint << 44 | u.seq)
+                    FROM unnest(p_seqs, p_ids) AS u (seq, id));
+END $$;
+
+-- The elements of an array at some places, in the order of the places.
+-- Callers: claim, claim_gated, claim_recheck, claim_tokens, handed_recheck. May call: worker. Plan: the
+-- caller's. Lock: none.
+CREATE OR REPLACE FUNCTION windlass.at_places(p_array anyarray, p_places int[]) RETURNS anyarray
+LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+    RETURN ARRAY(SELECT p_array[u] FROM unnest(p_places) AS u);
 END $$;
 
 -- The body of a claim: reads the cursor and the next jobs, fences the worker, writes the new cursor.
 -- Callers: claim, which holds the lane lock and commits at once. May call: worker. Plan: generic, pinned,
 -- ordered. Lock: the worker's life row FOR SHARE.
 --
--- status: 'jobs'; 'empty'; 'pending' (numbers are drawn that are not visible yet: look again soon); 'paused'
--- (or cooling); 'limited' (its queue has a limit that the caller did not know of, see claim_room); 'nobody'
--- (there are jobs, and worker 0, nobody, rehearses). gated:
--- some task has a limit, see claim_gated. expires: some job may have waited too long, see claim_expired.
--- alone: see the end. offered: when each was offered, NULL where its
--- job was enqueued then. claim: the lane's newest; where there are no jobs, it tells whether others have
--- claimed since the caller last looked.
+-- status:
+--   'jobs': the arrays have an element for each; with another status they mean nothing;
+--   'empty'; 'paused': or cooling;
+--   'pending': numbers are drawn that are not visible yet, so look again soon;
+--   'limited': its queue has a limit that the caller did not know of, see claim_room;
+--   'nobody': there are jobs, and worker 0, nobody, rehearses.
+-- claim: the lane's newest; where there are no jobs, it tells whether others have claimed since the caller
+-- last looked. offered: when each was offered, NULL where its job was enqueued then. gated: some task has a
+-- limit, see claim_gated. expires: some job may have waited too long, see claim_expired. alone: see the end.
 --
 -- The order of its statements is its proof [rule 3]:
 --   1. what is published about dead holes is read, then holes are probed, with xmin in the same snapshot;
@@ -231,25 +269,25 @@ CREATE OR REPLACE FUNCTION windlass.claim_take(
     OUT enqueued float8[], OUT offered float8[], OUT gated boolean, OUT alone boolean, OUT expires boolean)
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
-    c          windlass.claim;
+    c          windlass.claim;          -- the cursor: the lane's newest claim
     h          record;
     v_lane     windlass.lane;
     v_now      timestamptz := windlass.now();
-    v_position bigint;
-    v_probed   timestamptz;
-    v_found    bigint[] := '{}';
-    v_dead     bigint;
-    v_ahead    int8multirange;
-    v_taken    int8multirange := '{}';
-    v_gaps     int8multirange := '{}';
-    v_first    smallint := 0;
-    v_last     smallint := 7;
-    v_hi       bigint;
+    v_position bigint;                  -- the last number drawn
+    v_probed   timestamptz;             -- when the holes were last looked at
+    v_late     bigint[] := '{}';        -- jobs that have turned up in holes
+    v_dead     bigint;                  -- holes with a horizon up to this are dead; NULL: nobody can tell
+    v_ahead    int8multirange;          -- what flushes have claimed beyond the cursor
+    v_taken    int8multirange := '{}';  -- what this claim takes
+    v_gaps     int8multirange := '{}';  -- what it passes without seeing a job: new holes
+    v_first    smallint := 0;           -- the segments that are read, from
+    v_last     smallint := 7;           -- and to
+    v_hi       bigint;                  -- the new cursor
     v_n        int;
-    v_keep     int;
+    v_keep     int;                     -- so many of them, where a job must be claimed alone
     v_xid      bigint;
-    v_unique   boolean := false;
-    v_tasks    text[];
+    v_unique   boolean := false;        -- some job has a unique key
+    v_tasks    text[];                  -- one name, where all jobs are of one task
 BEGIN
     SELECT l AS lane, q.concurrency IS NOT NULL OR q.governor AS limited,
            EXISTS (SELECT FROM windlass.task_setting t
@@ -280,7 +318,7 @@ BEGIN
     IF c.holes > 0 AND v_now NOT BETWEEN c.probed_at AND c.probed_at + windlass.probe_pause(c) THEN
         v_probed := v_now;
         v_dead := pg_sequence_last_value('windlass.horizon'::regclass);
-        SELECT coalesce(array_agg(f.seq), '{}') AS found,
+        SELECT coalesce(array_agg(f.seq), '{}') AS late,
                greatest(v_dead, pg_snapshot_xmin(pg_current_snapshot())::text::bigint) AS dead
           INTO h
           FROM (SELECT w.seq
@@ -291,8 +329,8 @@ BEGIN
                                         AND r.seq < upper(hole.span)
                                       ORDER BY r.seq LIMIT p_limit) AS w
                  LIMIT p_limit) AS f;
-        v_found := h.found;
-        v_dead := CASE WHEN cardinality(v_found) < p_limit THEN h.dead END;
+        v_late := h.late;
+        v_dead := CASE WHEN cardinality(v_late) < p_limit THEN h.dead END;
     END IF;
     -- 2. The jobs beyond the cursor, after the late ones.
     v_position := coalesce(pg_sequence_last_value(v_lane.position), 0);
@@ -303,7 +341,7 @@ BEGIN
     END IF;
     -- The last jobs of a lane are mostly in the current segment: where every number drawn beyond the cursor
     -- is there, none is elsewhere. Each segment costs about as much as a job.
-    IF v_position - c.hi <= p_limit - cardinality(v_found) THEN
+    IF v_position - c.hi <= p_limit - cardinality(v_late) THEN
         v_first := pg_sequence_last_value('windlass.segment_current'::regclass);
         v_last := v_first;
     END IF;
@@ -318,13 +356,13 @@ BEGIN
           FROM (SELECT * FROM windlass.ready r
                  WHERE r.segment BETWEEN v_first AND v_last
                    AND r.lane = p_lane AND r.seq > c.hi AND NOT r.seq <@ v_ahead
-                 ORDER BY r.seq LIMIT p_limit - cardinality(v_found)) AS j;
+                 ORDER BY r.seq LIMIT p_limit - cardinality(v_late)) AS j;
         v_n := coalesce(cardinality(seqs), 0);
         EXIT WHEN v_first < v_last OR v_n >= v_position - c.hi AND v_n = coalesce(seqs[v_n] - c.hi, 0);
         v_first := 0;
         v_last := 7;
     END LOOP;
-    IF cardinality(v_found) > 0 THEN
+    IF cardinality(v_late) > 0 THEN
         SELECT array_agg(j.seq) || seqs, array_agg(j.id) || ids, array_agg(j.task) || tasks,
                array_agg(j.payload::text) || payloads, array_agg(j.options::text) || claim_take.options,
                array_agg(j.attempt) || attempts, array_agg(j.deaths) || claim_take.deaths,
@@ -334,7 +372,7 @@ BEGIN
                v_unique OR bool_or(coalesce(j.options::text, '') LIKE '%"unique_key"%'),
                expires OR bool_or(j.options::text LIKE '%"expires_at"%')
           INTO seqs, ids, tasks, payloads, options, attempts, deaths, enqueued, offered, v_unique, expires
-          FROM (SELECT * FROM windlass.ready r WHERE r.lane = p_lane AND r.seq = ANY (v_found)
+          FROM (SELECT * FROM windlass.ready r WHERE r.lane = p_lane AND r.seq = ANY (v_late)
                  ORDER BY r.seq) AS j;
     END IF;
     v_n := coalesce(cardinality(seqs), 0);
@@ -342,7 +380,7 @@ BEGIN
     IF v_n > 1 AND 0 < ANY (deaths) THEN
         SELECT greatest(min(d.i) - 1, 1) INTO v_keep FROM unnest(deaths) WITH ORDINALITY AS d (deaths, i)
          WHERE d.deaths > 0;
-        IF v_keep < cardinality(v_found) THEN
+        IF v_keep < cardinality(v_late) THEN
             v_dead := NULL;
         END IF;
         seqs := seqs[:v_keep];
@@ -366,7 +404,7 @@ BEGIN
     ELSE
         v_hi := greatest(c.hi, seqs[v_n]);
     END IF;
-    IF v_n > 0 AND v_n = v_hi - c.hi AND cardinality(v_found) = 0 THEN
+    IF v_n > 0 AND v_n = v_hi - c.hi AND cardinality(v_late) = 0 THEN
         v_taken := int8multirange(int8range(c.hi + 1, v_hi + 1));
     ELSE
         IF v_n > 0 THEN
@@ -387,8 +425,6 @@ BEGIN
     END IF;
     IF p_worker = 0 THEN  -- a rehearsal, for which nobody may be told of an error
         status := 'nobody';
-        SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
-          INTO seqs, ids, tasks, payloads, options, attempts, deaths, enqueued, offered;
         RETURN;
     END IF;
     -- 3. The fence brings the xid; then the claim and the new cursor, in one row.
@@ -403,8 +439,6 @@ BEGIN
         gated := h.gated;
         IF h.limited AND NOT p_limited THEN
             status := 'limited';
-            SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
-              INTO seqs, ids, tasks, payloads, options, attempts, deaths, enqueued, offered;
             RETURN;
         END IF;
     END IF;
@@ -435,7 +469,7 @@ BEGIN
                                     young, old, old_horizon, spilled, holes, ahead, ahead_spilled, ahead_n,
                                     snapshot, tasks)
         VALUES (pg_sequence_last_value('windlass.segment_current'::regclass), claim, p_lane, p_worker, v_hi,
-                v_n, cardinality(v_found) > 0, v_taken, v_now, v_probed, h.young, h.old, h.horizon, h.spilled,
+                v_n, cardinality(v_late) > 0, v_taken, v_now, v_probed, h.young, h.old, h.horizon, h.spilled,
                 h.holes, nullif(c.ahead * int8multirange(int8range(v_hi + 1, NULL)), '{}'),
                 CASE WHEN NOT isempty(v_ahead) THEN c.ahead_spilled END, windlass.count_seqs(v_ahead),
                 CASE WHEN v_unique THEN pg_current_snapshot() END, v_tasks);
@@ -465,38 +499,40 @@ END $$;
 -- Callers: admit_freed, in the transaction of a flush, which has proven that the worker lives and commits
 -- before it answers. May call: worker. Plan: the caller's. Lock: the lane, without waiting: where somebody
 -- has it, the job stays there like any other; those of waiting_first; then those of offer.
--- Not handed over: jobs that need tokens (p_tokens: their tasks), parts, those that may have waited too long
--- [E8], those that have seen a worker die [C8], those that need an ability which the worker lacks, those of
--- queues that are limited, paused or cooling. Nobody is overtaken [C2]: what waits in the lane goes first,
--- and where p_runs says that others of its key may follow each job (see add_followers), the worker is handed
--- that. Else nothing is handed over while anybody waits in the lane, as where others of their queue wait in
--- another lane.
+--
+-- p_rooms: for how many jobs of each of p_queues there is room; p_runs: how many others of its key may follow
+-- each of them (see add_followers); p_tokens: tasks whose jobs need tokens.
+--
+-- Nobody is overtaken [C2]. What waits in the lane goes first: where others may follow, the worker is handed
+-- that, and else nothing. Nothing is handed over either while others of its queue wait in another lane.
+-- Left to claims are jobs that need tokens, parts, those that may have waited too long [E8], those that have
+-- seen a worker die [C8], those that need an ability which the worker lacks, and those of queues that are
+-- limited, paused or cooling.
 CREATE OR REPLACE FUNCTION windlass.hand_over(
     p_worker bigint, p_rows windlass.held[], p_queues text[], p_rooms int[], p_tokens text[], p_runs int[])
 RETURNS windlass.handed[]
 LANGUAGE plpgsql AS $$
 DECLARE
-    g        record;
-    c        windlass.claim;
-    v_lane   windlass.lane;
-    v_handed windlass.handed[] := '{}';
-    v_room   int;
-    v_rows   windlass.held[];
-    v_more   windlass.handed[];
-    v_fit    boolean;
-    v_waits  int;
-    v_waiting windlass.held[];
-    v_old    bigint[];
-    v_left   windlass.held[] := '{}';
-    v_seqs   bigint[];
-    v_tasks  text[];
-    v_unique boolean;
-    v_hi     bigint;
-    v_n      bigint;
-    v_taken  int8multirange;
-    v_ahead  int8multirange;
-    v_spill  bigint[];
-    v_claim  bigint;
+    g          record;
+    c          windlass.claim;  -- the cursor of the lane
+    v_lane     windlass.lane;
+    v_handed   windlass.handed[] := '{}';
+    v_left     windlass.held[] := '{}';  -- jobs that are offered, and handed to nobody
+    v_room     int;
+    v_rows     windlass.held[];  -- jobs that are handed over, and their positions: those that wait come first
+    v_seqs     bigint[];
+    v_waiting  windlass.held[];  -- jobs that wait in the lane already
+    v_waits    int;              -- how many they are
+    v_eligible boolean;
+    v_claimed  windlass.handed[];  -- all that this claim takes, with those that follow
+    v_claim    bigint;
+    v_tasks    text[];
+    v_unique   boolean;
+    v_hi       bigint;
+    v_n        bigint;
+    v_taken    int8multirange;
+    v_ahead    int8multirange;
+    v_spill    bigint[];
 BEGIN
     FOR g IN SELECT u.queue, u.priority, u.abilities, array_agg(u.job ORDER BY (u.job).turn) AS jobs, q.place
                FROM (SELECT r.queue, r.priority, windlass.abilities_of(r.options) AS abilities, r AS job
@@ -529,14 +565,14 @@ BEGIN
         v_ahead := CASE WHEN c.ahead_n > 0 THEN windlass.gather_seqs(c.ahead, c.ahead_spilled)
                                                 * int8multirange(int8range(v_hi + 1, NULL)) ELSE '{}' END;
         v_waits := 0;
-        v_old := '{}';
+        v_seqs := '{}';
         IF c.holes > 0 OR v_n > 0 AND coalesce(p_runs[g.place], 0) < 1 THEN
             v_left := v_left || g.jobs;
             CONTINUE;
         ELSIF v_n > 0 THEN
-            SELECT f.jobs, f.seqs, f.fit INTO v_waiting, v_old, v_fit
+            SELECT f.jobs, f.seqs, f.eligible INTO v_waiting, v_seqs, v_eligible
               FROM windlass.waiting_first(v_lane, v_hi, v_ahead, v_n > v_room, v_room, p_tokens) AS f;
-            IF NOT v_fit THEN
+            IF NOT v_eligible THEN
                 v_left := v_left || g.jobs;
                 CONTINUE;
             END IF;
@@ -546,28 +582,27 @@ BEGIN
         p_rooms[g.place] := v_room - cardinality(v_rows);
         v_left := v_left || ARRAY(SELECT u FROM unnest(g.jobs) AS u
                                    WHERE u.id <> ALL (ARRAY(SELECT r.id FROM unnest(v_rows) AS r)));
-        v_seqs := v_old;
         IF cardinality(v_rows) > v_waits THEN
-            v_seqs := v_old || windlass.offer_rows(v_lane.id, v_rows[v_waits + 1:], true);
+            v_seqs := v_seqs || windlass.offer_rows(v_lane.id, v_rows[v_waits + 1:], true);
         END IF;
         v_claim := windlass.next_claim(c);
-        v_more := windlass.add_followers(v_lane, v_claim, v_rows, coalesce(p_runs[g.place], 0), p_tokens);
-        v_more := ARRAY(
+        v_claimed := windlass.add_followers(v_lane, v_claim, v_rows, coalesce(p_runs[g.place], 0), p_tokens);
+        v_claimed := ARRAY(
             SELECT ROW (v_lane.id, v_claim, u.seq, u.id, u.task, u.payload, u.options, u.attempt, u.deaths,
                         u.queue, u.priority, date_part('epoch', u.enqueued_at),
                         date_part('epoch', u.since),
                         coalesce((SELECT p.run FROM windlass.pass p
-                                   WHERE cardinality(v_more) > 0 AND p.job = u.id AND p.gate || '' = u.gate
+                                   WHERE cardinality(v_claimed) > 0 AND p.job = u.id AND p.gate || '' = u.gate
                                      AND EXISTS (SELECT FROM windlass.pass o
                                                   WHERE o.gate = p.gate AND o.run = p.run
                                                     AND o.job <> p.job)), 0)
                        )::windlass.handed
               FROM ROWS FROM (unnest(v_rows), unnest(v_seqs))
                 AS u (id, turn, since, enqueued_at, priority, attempt, deaths, queue, fair_key, task, payload,
-                      options, gate, need, seq)) || v_more;
+                      options, gate, need, replaces, seq)) || v_claimed;
         SELECT range_agg(int8range(u.seq, u.seq + 1)), array_agg(u.task),
                bool_or(u.options::text LIKE '%"unique_key"%')
-          INTO v_taken, v_tasks, v_unique FROM unnest(v_more) AS u;
+          INTO v_taken, v_tasks, v_unique FROM unnest(v_claimed) AS u;
         v_ahead := v_ahead + v_taken;
         IF lower(v_ahead) = v_hi + 1 THEN
             SELECT upper(s) - 1 INTO v_hi FROM unnest(v_ahead) AS s ORDER BY lower(s) LIMIT 1;
@@ -582,11 +617,11 @@ BEGIN
         INSERT INTO windlass.claim (segment, id, lane, worker, hi, n, late, seqs, claimed_at, probed_at,
                                     ahead, ahead_spilled, ahead_n, tasks, snapshot)
         VALUES (pg_sequence_last_value('windlass.segment_current'::regclass), v_claim, v_lane.id, p_worker,
-                v_hi, cardinality(v_more), v_n > 0, v_taken, windlass.now(), c.probed_at,
+                v_hi, cardinality(v_claimed), v_n > 0, v_taken, windlass.now(), c.probed_at,
                 nullif(v_ahead, '{}'), v_spill, v_n,
                 CASE WHEN v_tasks[1] = ALL (v_tasks) THEN v_tasks[:1] ELSE v_tasks END,
                 CASE WHEN v_unique THEN pg_current_snapshot() END);
-        v_handed := v_handed || v_more;
+        v_handed := v_handed || v_claimed;
     END LOOP;
     IF cardinality(v_left) > 0 THEN
         PERFORM windlass.offer_held(v_left);
@@ -595,24 +630,24 @@ BEGIN
 END $$;
 
 -- The first jobs that wait in a lane, up to p_room, for a flush to hand over: `jobs`, each with the gate
--- whose run others may join, or none, and its turn there; `seqs`, their positions. `fit`: all of them may be
--- handed over. Where more wait than there is room for (p_more), those of a plain backlog are left to claims,
--- which take many at once.
+-- whose run others may join, or none, and its turn there; `seqs`, their positions. `eligible`: all of them
+-- may be handed over. Where more wait than there is room for (p_more), those of a plain backlog are left to
+-- claims, which take many at once.
 -- Callers: hand_over. May call: worker. Plan: generic, pinned, ordered, nested. Lock: those of the gates,
 -- without waiting; the caller holds the lane's. At most eight gaps between what was claimed ahead are looked
 -- at, and no more than 10,000 numbers are claimed ahead: then a claim must move the cursor first.
 CREATE OR REPLACE FUNCTION windlass.waiting_first(
     p_lane windlass.lane, p_hi bigint, p_ahead int8multirange, p_more boolean, p_room int, p_tokens text[],
-    OUT jobs windlass.held[], OUT seqs bigint[], OUT fit boolean)
+    OUT jobs windlass.held[], OUT seqs bigint[], OUT eligible boolean)
 LANGUAGE plpgsql AS $$
 DECLARE
     v_gaps  int8multirange := int8multirange(
         int8range(p_hi + 1, coalesce(pg_sequence_last_value(p_lane.position), 0), '[]')) - p_ahead;
     v_space int := ('windlass.held'::regclass::oid::bigint - 2147483648)::int;
 BEGIN
-    fit := (SELECT count(*) FROM unnest(v_gaps)) <= 8
-           AND (isempty(p_ahead) OR windlass.count_seqs(p_ahead) <= 10000);
-    IF NOT fit THEN
+    eligible := (SELECT count(*) FROM unnest(v_gaps)) <= 8
+                AND (isempty(p_ahead) OR windlass.count_seqs(p_ahead) <= 10000);
+    IF NOT eligible THEN
         RETURN;
     END IF;
     SELECT coalesce(array_agg(ROW (windlass.job_of(w.ready), coalesce(p.turn, 0), (w.ready).offered_at,
@@ -620,14 +655,14 @@ BEGIN
                                    (w.ready).deaths, p_lane.queue, NULL, (w.ready).task, (w.ready).payload,
                                    (w.ready).options,
                                    CASE WHEN pg_try_advisory_xact_lock(v_space, hashtext(p.gate))
-                                        THEN p.gate END, 1)::windlass.held ORDER BY (w.ready).seq), '{}'),
+                                        THEN p.gate END, 1, NULL)::windlass.held ORDER BY (w.ready).seq), '{}'),
            coalesce(array_agg((w.ready).seq ORDER BY (w.ready).seq), '{}'),
            coalesce(bool_and((w.ready).deaths = 0 AND (w.ready).task <> ALL (p_tokens)
                              AND coalesce((w.ready).options::text !~ '"(part|fair_key|expires_at)"', true)
                              AND t.concurrency IS NULL AND t.key_concurrency IS NULL
                              AND (p.gate IS NOT NULL OR NOT p_more)
                              AND coalesce(p.gate NOT LIKE 'budget:%', true)), true)
-      INTO jobs, seqs, fit
+      INTO jobs, seqs, eligible
       FROM (SELECT r.ready
               FROM unnest(v_gaps) AS gap (span)
              CROSS JOIN LATERAL (SELECT x AS ready FROM windlass.ready x

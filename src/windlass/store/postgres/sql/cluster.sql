@@ -40,7 +40,8 @@ END $$;
 -- Callers: lead, check_term, assign. May call: worker. Plan: the caller's. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.term_runs(l windlass.leader) RETURNS boolean
 LANGUAGE sql VOLATILE AS $$
-    SELECT t.now < l.until AND l.until <= t.now + interval '301 seconds' FROM windlass.now() AS t (now)
+    SELECT t.now < l.until AND l.until <= t.now + interval ':clock.MAX_TERM s' + interval ':clock.SLIP s'
+      FROM windlass.now() AS t (now)
 $$;
 
 -- Refuses a coordinator's write after its term is over [K3].
@@ -151,7 +152,8 @@ CREATE OR REPLACE FUNCTION windlass.warm(p_queue text, p_force boolean DEFAULT f
 LANGUAGE plpgsql SECURITY DEFINER SET lock_timeout = '1s' AS $$
 BEGIN
     UPDATE windlass.queue SET throttles = 0, cool_until = NULL
-     WHERE name = p_queue AND throttles > 0 AND (p_force OR cool_until <= windlass.now() - interval '120 s');
+     WHERE name = p_queue AND throttles > 0
+       AND (p_force OR cool_until <= windlass.now() - interval ':retry.CALM s');
     IF FOUND AND p_force THEN
         -- Who asked meanwhile was told that it cools, and gave it no slots.
         PERFORM windlass.wake(p_queue), windlass.wake('@');
@@ -185,7 +187,8 @@ BEGIN
     SELECT EXISTS (SELECT FROM windlass.unsettled),
            EXISTS (SELECT FROM windlass.deferred_watermark
                     WHERE run_at > windlass.now() + interval '1 second'),
-           EXISTS (SELECT FROM windlass.deferred WHERE replaces IS NOT NULL),
+           EXISTS (SELECT FROM windlass.deferred WHERE replaces IS NOT NULL)
+           OR EXISTS (SELECT FROM windlass.held WHERE replaces IS NOT NULL),
            -- From the newest on: under an open snapshot the old ones may long be gone.
            (SELECT h.id FROM windlass.held h ORDER BY h.id DESC LIMIT 1) IS NOT NULL,
            EXISTS (SELECT FROM windlass.changed_gate c
@@ -279,7 +282,8 @@ BEGIN
     DELETE FROM windlass.idempotency i WHERE i.key = ANY (ARRAY(SELECT key FROM old));
     GET DIAGNOSTICS keys = ROW_COUNT;
     DELETE FROM windlass.key_death k
-     WHERE k.key = ANY (ARRAY(SELECT x.key FROM windlass.key_death x WHERE x.at <= v_now - interval '7 days'
+     WHERE k.key = ANY (ARRAY(SELECT x.key FROM windlass.key_death x
+                               WHERE x.at <= v_now - interval ':retry.FORGET_AFTER s'
                                ORDER BY x.at LIMIT p_limit FOR UPDATE SKIP LOCKED));
     GET DIAGNOSTICS v_deaths = ROW_COUNT;
     parents := 0;

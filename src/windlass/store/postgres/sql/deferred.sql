@@ -255,9 +255,9 @@ BEGIN
      WHERE j.way = 'after';
     INSERT INTO windlass.after_due (on_job, kind)
     SELECT DISTINCT u.id, u.state FROM unnest(p_on, p_states) AS u (id, state)
-     WHERE u.state IS NULL OR u.state IN ('succeeded', 'dead', 'cancelled');
+     WHERE u.state IS NULL OR u.state IN (:states.FINISHED);
     IF EXISTS (SELECT FROM unnest(p_states) AS s
-                WHERE s IS NULL OR s IN ('succeeded', 'dead', 'cancelled', 'ready', 'running')) THEN
+                WHERE s IS NULL OR s IN (:states.FINISHED, 'ready', 'running')) THEN
         PERFORM windlass.wake('+');
     END IF;
 END $$;
@@ -522,7 +522,7 @@ BEGIN
     END LOOP;
     v_over := ARRAY(SELECT o.id FROM (SELECT DISTINCT u.id FROM unnest(v_on) AS u (id)) AS o
                      WHERE coalesce((SELECT s.state FROM windlass.standing_of(o.id) AS s), 'succeeded')
-                           IN ('succeeded', 'dead', 'cancelled'));
+                           IN (:states.FINISHED));
     INSERT INTO windlass.after_due (on_job) SELECT unnest(v_over);
     UPDATE windlass.after_edge e SET fresh = false
      WHERE e.ctid = ANY (ARRAY(SELECT x.ctid FROM windlass.after_edge x

@@ -22,7 +22,7 @@ CREATE OR REPLACE FUNCTION windlass.enqueue(
 RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
-    v_priority smallint := array_position(ARRAY['urgent', 'high', 'normal', 'low'], priority) - 1;
+    v_priority smallint := array_position(ARRAY[:states.PriorityName], priority) - 1;
     v_options  text;
 BEGIN
     IF v_priority IS NULL THEN
@@ -33,7 +33,7 @@ BEGIN
             HINT = 'Use a time between the years 1970 and 2200.';
     ELSIF delay NOT BETWEEN interval '0' AND interval '100 years' THEN
         RAISE EXCEPTION 'delay must be positive, and at most 100 years' USING ERRCODE = 'WL005';
-    ELSIF on_conflict IS NULL OR on_conflict NOT IN ('skip', 'replace', 'reject') THEN
+    ELSIF on_conflict IS NULL OR on_conflict NOT IN (:fields.OnConflict) THEN
         RAISE EXCEPTION 'on_conflict must be skip, replace or reject' USING ERRCODE = 'WL005';
     ELSIF otherwise = 'run_only' AND coalesce(after, '{}') = '{}' THEN
         RAISE EXCEPTION 'otherwise run_only is for a job that comes after others' USING ERRCODE = 'WL005',
@@ -115,7 +115,7 @@ BEGIN
         PERFORM windlass.check_name('task', t) FROM (SELECT DISTINCT unnest(p_tasks) AS t) AS d;
     END IF;
     PERFORM windlass.check_payload(p) FROM unnest(p_payloads) AS p
-      WHERE p IS NULL OR octet_length(p) > 1048576 OR ascii(p) NOT IN (123, 91)
+      WHERE p IS NULL OR octet_length(p) > :fields.MAX_BYTES OR ascii(p) NOT IN (123, 91)
          OR position(E'\\u0000' IN p) > 0;
     IF p_judge THEN
         PERFORM windlass.check_load(p_queue, p_priority, v_n);
@@ -328,7 +328,7 @@ BEGIN
     PERFORM windlass.check_name('task', t) FROM (SELECT DISTINCT unnest(p_tasks) AS t) AS d;
     PERFORM windlass.check_name('queue', q) FROM (SELECT DISTINCT unnest(p_queues) AS q) AS d;
     PERFORM windlass.check_payload(p) FROM unnest(p_payloads) AS p
-      WHERE p IS NULL OR octet_length(p) > 1048576 OR ascii(p) NOT IN (123, 91)
+      WHERE p IS NULL OR octet_length(p) > :fields.MAX_BYTES OR ascii(p) NOT IN (123, 91)
          OR position(E'\\u0000' IN p) > 0;
     SELECT array_agg(CASE WHEN u.o IS NOT NULL THEN windlass.check_options(u.o) END ORDER BY u.i),
            bool_or(u.o LIKE '%"expires"%')

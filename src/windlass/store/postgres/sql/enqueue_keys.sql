@@ -96,7 +96,9 @@ BEGIN
         INSERT INTO windlass.after_edge (job, on_job, fresh)
         SELECT enqueue_one.job, enqueue_one.job, false WHERE p_options::json ->> 'group_end' = 'true';
         status := coalesce(status, 'scheduled');
-    ELSIF v_run_at > v_now OR v_replaces IS NOT NULL OR v_lane IS NULL AND v_gate IS NULL THEN
+    -- One of an ordering key joins its list at once, where its turn is that of its commit [F6].
+    ELSIF v_run_at > v_now OR v_replaces IS NOT NULL AND coalesce(v_gate NOT LIKE 'order:%', true)
+          OR v_lane IS NULL AND v_gate IS NULL THEN
         INSERT INTO windlass.deferred (id, run_at, enqueued_at, queue, priority, task, payload, options,
                                        replaces)
         VALUES (job, coalesce(v_run_at, v_now), v_now, p_queue, p_priority, p_task, p_payload::json,
@@ -105,9 +107,9 @@ BEGIN
     ELSIF v_gate IS NOT NULL OR v_fair IS NOT NULL THEN
         PERFORM windlass.mark_gates_changed(ARRAY[v_gate]);
         INSERT INTO windlass.held (id, since, enqueued_at, queue, priority, gate, fair_key,
-                                   task, payload, options)
+                                   task, payload, options, replaces)
         VALUES (job, v_now, v_now, p_queue, p_priority, v_gate, CASE WHEN v_gate IS NULL THEN v_fair END,
-                p_task, p_payload::json, p_options::json);
+                p_task, p_payload::json, p_options::json, v_replaces);
         status := coalesce(status, 'held');
     ELSE
         PERFORM windlass.offer(v_lane, 1, ARRAY[p_task], ARRAY[p_payload], ARRAY[p_options], ARRAY[job]);
@@ -126,9 +128,10 @@ END $$;
 CREATE OR REPLACE FUNCTION windlass.check_name(p_what text, p_name text) RETURNS void
 LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
-    IF p_name IS NULL OR p_name !~ '^[a-z0-9_.-]{1,64}$' THEN
+    IF p_name IS NULL OR p_name !~ '^[a-z0-9_.-]{1,:names.MAX_LENGTH}$' THEN
         RAISE EXCEPTION '% name % is malformed', p_what, quote_nullable(left(p_name, 80))
-            USING ERRCODE = 'WL005', HINT = 'Use 1 to 64 characters of a-z, 0-9, "_", "." and "-".';
+            USING ERRCODE = 'WL005',
+                  HINT = 'Use 1 to :names.MAX_LENGTH characters of a-z, 0-9, "_", "." and "-".';
     END IF;
 END $$;
 
@@ -139,7 +142,7 @@ END $$;
 CREATE OR REPLACE FUNCTION windlass.check_payload(p_payload text) RETURNS void
 LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
-    IF octet_length(p_payload) > 1048576 THEN
+    IF octet_length(p_payload) > :fields.MAX_BYTES THEN
         RAISE EXCEPTION 'the payload has % bytes, more than 1 MiB', octet_length(p_payload)
             USING ERRCODE = 'WL007', HINT = 'Store the data elsewhere and enqueue a reference to it.';
     END IF;
@@ -172,7 +175,8 @@ DECLARE
           OR o ->> 'task_limit' !~ '^[1-9][0-9]{0,8}$'
              THEN 'task_limit: a whole number from 1 to 999,999,999'
         WHEN jsonb_typeof(o -> 'costs') <> 'object'
-          OR o @? 'strict $.costs.* ? (@.type() != "number" || @ < 1 || @ > 1000000000 || @.floor() != @)'
+          OR o @? 'strict $.costs.* ? '
+                  '(@.type() != "number" || @ < 1 || @ > :budgets.MOST_TOKENS || @.floor() != @)'
              THEN 'costs: by budget a whole number from 1 to 1,000,000,000'
         /* rules of the options of a job */ END;
 BEGIN
@@ -197,7 +201,7 @@ CREATE OR REPLACE FUNCTION windlass.check_new(
 RETURNS void
 LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
-    IF p_on_conflict IS NULL OR p_on_conflict NOT IN ('skip', 'replace', 'reject') THEN
+    IF p_on_conflict IS NULL OR p_on_conflict NOT IN (:fields.OnConflict) THEN
         RAISE EXCEPTION 'on_conflict must be skip, replace or reject' USING ERRCODE = 'WL005';
     ELSIF p_priority IS NULL OR p_priority NOT BETWEEN 0 AND 3 THEN
         RAISE EXCEPTION 'priority must be urgent, high, normal or low' USING ERRCODE = 'WL005';
@@ -205,11 +209,11 @@ BEGIN
         RAISE EXCEPTION 'the time to run at is out of range' USING ERRCODE = 'WL005',
             HINT = 'Use a time between the years 1970 and 2200, or a delay of up to 100 years.';
     -- One of many has its number behind the key.
-    ELSIF char_length(p_unique_key) NOT BETWEEN 1 AND 255
-          OR char_length(p_idempotency_key) NOT BETWEEN 1 AND 255
+    ELSIF char_length(p_unique_key) NOT BETWEEN 1 AND :fields.MAX_KEY
+          OR char_length(p_idempotency_key) NOT BETWEEN 1 AND :fields.MAX_KEY
              AND char_length(regexp_replace(p_idempotency_key, '/[0-9]{1,10}$', ''))
-                 NOT BETWEEN 1 AND 255 THEN
-        RAISE EXCEPTION 'a key is a text of 1 to 255 characters' USING ERRCODE = 'WL005';
+                 NOT BETWEEN 1 AND :fields.MAX_KEY THEN
+        RAISE EXCEPTION 'a key is a text of 1 to :fields.MAX_KEY characters' USING ERRCODE = 'WL005';
     END IF;
 END $$;
 
@@ -230,7 +234,8 @@ LANGUAGE sql SECURITY DEFINER AS $$
      ORDER BY 1
     ON CONFLICT (key) DO UPDATE SET job = i.job WHERE false;
     INSERT INTO windlass.unique_key AS u (key, job)
-    SELECT DISTINCT k COLLATE "C", 0 FROM unnest(p_unique) AS k WHERE char_length(k) <= 255 ORDER BY 1
+    SELECT DISTINCT k COLLATE "C", 0 FROM unnest(p_unique) AS k
+     WHERE char_length(k) <= :fields.MAX_KEY ORDER BY 1
     ON CONFLICT (key) DO UPDATE SET job = u.job WHERE false;
 $$;
 
@@ -265,6 +270,7 @@ LANGUAGE plpgsql AS $$
 DECLARE
     u         windlass.unique_key;
     v_running boolean;
+    v_gate    text;
 BEGIN
     LOOP
         INSERT INTO windlass.unique_key (key, job) VALUES (p_key, p_job) ON CONFLICT DO NOTHING;
@@ -313,8 +319,10 @@ BEGIN
         status := 'skipped';
     ELSE
         status := 'replaced';
-        DELETE FROM windlass.held WHERE id = u.job;
-        IF NOT FOUND THEN
+        DELETE FROM windlass.held h WHERE h.id = u.job RETURNING h.replaces, h.gate INTO replaces, v_gate;
+        IF replaces IS NOT NULL THEN
+            PERFORM windlass.mark_gates_changed(ARRAY[v_gate], true);  -- others waited behind it
+        ELSIF NOT FOUND THEN
             DELETE FROM windlass.deferred d WHERE d.id = u.job RETURNING d.replaces INTO replaces;
             IF NOT FOUND THEN
                 replaces := u.job;
@@ -342,10 +350,11 @@ CREATE OR REPLACE FUNCTION windlass.is_parked(p_key text) RETURNS boolean
 LANGUAGE sql VOLATILE AS $$
     SELECT EXISTS (SELECT FROM windlass.key_death k, windlass.meta m
                     WHERE k.key = p_key AND k.deaths >= m.park_after
-                      AND windlass.now() < k.at + interval '7 days'
-                      AND windlass.now() < k.at + least(interval '30 minutes'
-                                                        * 2 ^ least(k.deaths - m.park_after, 10),
-                                                        interval '6 hours'))
+                      AND windlass.now() < k.at + interval ':retry.FORGET_AFTER s'
+                      AND windlass.now() < k.at + least(
+                              interval ':retry.FIRST_PARKING s'
+                              * 2 ^ least(k.deaths - m.park_after, :retry.MAX_EXPONENT),
+                              interval ':retry.LONGEST_PARKING s'))
 $$;
 
 -- ==== Freeing keys ====

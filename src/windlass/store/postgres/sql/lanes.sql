@@ -115,7 +115,7 @@ BEGIN
         RETURN v_lane;
     END IF;
     v_lane := nextval('windlass.lane_id');
-    EXECUTE format('CREATE SEQUENCE windlass.%I MINVALUE 1 MAXVALUE 17592186044415 NO CYCLE CACHE 1',
+    EXECUTE format('CREATE SEQUENCE windlass.%I MINVALUE 1 MAXVALUE :ids.MAX_SEQ NO CYCLE CACHE 1',
                    'lane_' || v_lane || '_position');
     EXECUTE format('CREATE SEQUENCE windlass.%I MINVALUE 0 MAXVALUE 1 START 1 CACHE 1',
                    'lane_' || v_lane || '_idle');
@@ -210,7 +210,7 @@ BEGIN
            u.enqueued_at
       FROM ROWS FROM (unnest(p_rows), unnest(v_seqs))
         AS u (id, turn, since, enqueued_at, priority, attempt, deaths, queue, fair_key, task, payload,
-              options, gate, need, seq);
+              options, gate, need, replaces, seq);
     -- The numbers are drawn; only now is the idle mark read [rule 10].
     IF NOT p_quiet AND pg_sequence_last_value(v_lane.idle) = 1 THEN
         PERFORM windlass.wake(windlass.place_of(v_lane.queue, v_lane.abilities));

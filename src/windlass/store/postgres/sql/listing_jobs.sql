@@ -17,7 +17,7 @@ BEGIN
     RETURN QUERY
     SELECT r.ready, c.id, c.worker, c.claimed_at, o.kind, o.at
       FROM (SELECT x AS ready FROM windlass.ready x
-             WHERE x.lane = (p_job >> 44)::int AND x.seq = p_job & 17592186044415 AND x.id IS NULL
+             WHERE x.lane = (p_job >> 44)::int AND x.seq = p_job & :ids.MAX_SEQ AND x.id IS NULL
              UNION ALL
             SELECT x FROM windlass.ready x WHERE x.id = p_job) AS r
       LEFT JOIN LATERAL windlass.place_claim((r.ready).lane, (r.ready).seq) AS c ON true
@@ -289,7 +289,7 @@ SELECT coalesce(r.result, p.result) AS result,
   LEFT JOIN LATERAL (SELECT x.job FROM windlass.cancel_request x
                       WHERE x.job = j.id AND j.state IN ('running', 'splitting') LIMIT 1) AS q ON true
   LEFT JOIN LATERAL (SELECT x.data, x.done, x.total, x.at FROM windlass.checkpoint x
-                      WHERE x.job = j.id AND j.state NOT IN ('succeeded', 'dead', 'cancelled')
+                      WHERE x.job = j.id AND j.state NOT IN (:states.FINISHED)
                       LIMIT 1) AS k ON true
  ORDER BY j.i
 

@@ -296,7 +296,7 @@ BEGIN
                               UNION ALL
                              SELECT x.kind, x.seqs FROM windlass.outcome x
                               WHERE NOT u.own AND x.claim = u.id AND x.segment <> u.segment OFFSET 0) AS o
-         WHERE o.kind IN ('succeeded', 'dead', 'cancelled', 'expired'))
+         WHERE o.kind IN (:states.FINISHED, 'expired'))
     SELECT l.queue, s.task, s.kind, sum(s.n)::bigint
       FROM (SELECT e.lane, e.tasks[1] AS task, e.kind, windlass.count_seqs(e.seqs) AS n FROM ended e
              WHERE cardinality(e.tasks) = 1

@@ -165,7 +165,7 @@ BEGIN
         v_rows := ARRAY(SELECT ROW (d.id, 0, v_now, d.enqueued_at, d.priority, 1, 0, d.queue, NULL, d.task,
                                     d.payload,
                                     windlass.without_deadline(windlass.unknown_since(d.options, false)), NULL,
-                                    1)::windlass.held FROM unnest(v_dead) AS d);
+                                    1, NULL)::windlass.held FROM unnest(v_dead) AS d);
     END IF;
     v_ids := ARRAY(SELECT w.id FROM windlass.deferred w
                     WHERE w.id = ANY (v_plain) AND w.replaces IS NULL
@@ -176,7 +176,7 @@ BEGIN
     SELECT v_rows || array_agg(ROW (w.id, 0, v_now, w.enqueued_at, w.priority,
                                     CASE WHEN w.retrying THEN 1 ELSE w.attempt END,
                                     w.deaths, w.queue, NULL, w.task, w.payload, w.options, NULL,
-                                    1)::windlass.held)
+                                    1, NULL)::windlass.held)
       INTO v_rows FROM gone AS w;
     IF v_rows IS NULL THEN
         RETURN '{}';

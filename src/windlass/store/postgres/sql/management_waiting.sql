@@ -20,7 +20,7 @@ BEGIN
           FROM unnest(p_jobs) AS j (id)
          CROSS JOIN LATERAL (
             SELECT r.lane, r.seq FROM windlass.ready r
-             WHERE r.lane = (j.id >> 44)::int AND r.seq = j.id & 17592186044415 AND r.id IS NULL
+             WHERE r.lane = (j.id >> 44)::int AND r.seq = j.id & :ids.MAX_SEQ AND r.id IS NULL
              UNION ALL
             SELECT r.lane, r.seq FROM windlass.ready r WHERE r.id = j.id OFFSET 0) AS x
          WHERE NOT EXISTS (SELECT FROM windlass.part t WHERE t.job = j.id OFFSET 0)
@@ -111,10 +111,16 @@ BEGIN
             END IF;
             CONTINUE;
         END IF;
-        IF EXISTS (SELECT FROM windlass.deferred x WHERE x.id = p_job AND x.replaces IS NOT NULL) THEN
+        IF EXISTS (SELECT FROM windlass.deferred x WHERE x.id = p_job AND x.replaces IS NOT NULL
+                    UNION ALL
+                   SELECT FROM windlass.held x WHERE x.id = p_job AND x.replaces IS NOT NULL) THEN
             PERFORM FROM windlass.unique_key k WHERE k.job = p_job FOR UPDATE;
             SELECT x.replaces INTO v_twin FROM windlass.deferred x
              WHERE x.id = p_job AND x.replaces IS NOT NULL FOR UPDATE;
+            IF NOT FOUND THEN
+                SELECT x.replaces INTO v_twin FROM windlass.held x
+                 WHERE x.id = p_job AND x.replaces IS NOT NULL FOR UPDATE;
+            END IF;
             IF FOUND THEN
                 PERFORM windlass.lock_lanes_of(ARRAY[v_twin, p_job]);
                 PERFORM windlass.end_waiting(v_twin, 'replaced');
@@ -122,10 +128,10 @@ BEGIN
         END IF;
         WITH gone AS (DELETE FROM windlass.deferred WHERE id = p_job
                       RETURNING queue, priority, task, payload, options, attempt, deaths, enqueued_at,
-                      replaces),
+                      replaces, NULL AS gate),
              freed AS (DELETE FROM windlass.held WHERE id = p_job
                        RETURNING queue, priority, task, payload, options, attempt, deaths, enqueued_at,
-                       NULL::bigint)
+                       replaces, gate)
         SELECT * INTO d FROM (SELECT * FROM gone UNION ALL SELECT * FROM freed) AS x;
         IF FOUND THEN
             IF p_kind = 'cancelled' THEN
@@ -140,6 +146,9 @@ BEGIN
                 UPDATE windlass.unique_key k SET job = d.replaces, rerun = NULL, touched = NULL
                  WHERE k.job = p_job;
                 INSERT INTO windlass.unsettled (job) VALUES (d.replaces) ON CONFLICT DO NOTHING;
+            END IF;
+            IF d.replaces IS NOT NULL AND d.gate IS NOT NULL THEN
+                PERFORM windlass.mark_gates_changed(ARRAY[d.gate], true);  -- others waited behind it
             END IF;
             PERFORM windlass.settle(ARRAY[p_job], NULL, NULL, p_kind);
             RETURN true;
@@ -244,13 +253,13 @@ BEGIN
     v_late := ARRAY(SELECT d.id FROM windlass.deferred d WHERE d.id = ANY (v_plain) AND d.replaces IS NULL
                       AND (p_kind <> 'expired' OR windlass.may_expire(d.options)) FOR UPDATE SKIP LOCKED);
     v_held := ARRAY(SELECT h.id FROM windlass.held h
-                     WHERE h.id = ANY (v_plain) AND (p_kind <> 'expired' OR windlass.may_expire(h.options))
-                       FOR UPDATE SKIP LOCKED);
+                     WHERE h.id = ANY (v_plain) AND h.replaces IS NULL
+                       AND (p_kind <> 'expired' OR windlass.may_expire(h.options)) FOR UPDATE SKIP LOCKED);
     WITH gone AS (DELETE FROM windlass.deferred d WHERE d.id = ANY (v_late) RETURNING d.*),
          freed AS (DELETE FROM windlass.held h WHERE h.id = ANY (v_held) RETURNING h.*)
     SELECT array_agg(x.r) INTO v_rows
       FROM (SELECT ROW (d.id, 0, d.enqueued_at, d.enqueued_at, d.priority, d.attempt, d.deaths, d.queue, NULL,
-                        d.task, d.payload, d.options, NULL, 1)::windlass.held AS r FROM gone d
+                        d.task, d.payload, d.options, NULL, 1, NULL)::windlass.held AS r FROM gone d
              UNION ALL
             SELECT ROW (f.*)::windlass.held FROM freed f) AS x;
     IF v_rows IS NULL THEN
@@ -363,7 +372,8 @@ END $$;
 
 -- ==== Replacements ====
 
--- Ends waiting twins that were replaced, each in its lane, and makes their successors due.
+-- Ends waiting twins that were replaced, each in its lane, and makes their successors due, or lets them go on
+-- from their place in the list of their ordering key [F6].
 -- Callers: the store after an enqueue with "replace", and in promote. May call: worker. Plan: indexed. Lock:
 -- ACCESS SHARE on claim; the successors' rows, and those of try_lock_waiting, without waiting: locked ones
 -- are skipped [S2]. A twin that has started meanwhile runs on, and its successor is due when it has ended. It
@@ -372,6 +382,7 @@ CREATE OR REPLACE FUNCTION windlass.replace_step(p_limit int) RETURNS int
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     d       record;
+    v_twin  bigint;
     v_n     int := least(p_limit, 50);
     v_seen  bigint[];
     v_done  int := 0;
@@ -379,25 +390,40 @@ DECLARE
 BEGIN
     -- As in finish: the snapshot that says which twins run must be younger than any rotation that moved them.
     LOCK TABLE windlass.claim IN ACCESS SHARE MODE;
-    v_seen := ARRAY(SELECT x.replaces FROM windlass.deferred x
-                     WHERE x.replaces > pg_sequence_last_value('windlass.replace_from'::regclass)
-                     ORDER BY x.replaces LIMIT v_n);
+    v_seen := ARRAY((SELECT x.replaces FROM windlass.deferred x
+                      WHERE x.replaces > pg_sequence_last_value('windlass.replace_from'::regclass)
+                      ORDER BY x.replaces LIMIT v_n)
+                     UNION
+                    (SELECT x.replaces FROM windlass.held x
+                      WHERE x.replaces > pg_sequence_last_value('windlass.replace_from'::regclass)
+                      ORDER BY x.replaces LIMIT v_n)
+                     ORDER BY 1 LIMIT v_n);
     PERFORM setval('windlass.replace_from'::regclass, CASE WHEN cardinality(v_seen) < v_n THEN 0
                                                            ELSE v_seen[v_n] END, true);
-    FOR d IN SELECT * FROM windlass.deferred x WHERE x.replaces = ANY (v_seen) ORDER BY x.replaces
-                FOR UPDATE SKIP LOCKED LOOP
+    FOREACH v_twin IN ARRAY v_seen LOOP
         -- Keep the lane locks short.
         EXIT WHEN v_done > 0 AND clock_timestamp() > v_began + interval '50 ms';
-        CONTINUE WHEN EXISTS (SELECT FROM windlass.locate(d.replaces) l
+        SELECT x.id, NULL AS gate INTO d FROM windlass.deferred x WHERE x.replaces = v_twin
+           FOR UPDATE SKIP LOCKED;
+        IF NOT FOUND THEN
+            SELECT x.id, x.gate INTO d FROM windlass.held x WHERE x.replaces = v_twin FOR UPDATE SKIP LOCKED;
+        END IF;
+        CONTINUE WHEN NOT FOUND
+                   OR EXISTS (SELECT FROM windlass.locate(v_twin) l
                                WHERE l.claim IS NOT NULL AND l.kind IS NULL)
-                   OR NOT windlass.try_lock_waiting(d.replaces);
-        IF NOT windlass.end_waiting(d.replaces, 'replaced') THEN
+                   OR NOT windlass.try_lock_waiting(v_twin);
+        IF NOT windlass.end_waiting(v_twin, 'replaced') THEN
             -- It runs, or is about to. Any decision might be wrong by the time this commits, so its successor
             -- waits on.
-            CONTINUE WHEN windlass.is_unfinished(d.replaces);
+            CONTINUE WHEN windlass.is_unfinished(v_twin);
         END IF;
-        -- A new xid: promote's watermark passed the row while it could not go.
-        UPDATE windlass.deferred SET replaces = NULL, xid = pg_current_xact_id() WHERE id = d.id;
+        IF d.gate IS NULL THEN
+            -- A new xid: promote's watermark passed the row while it could not go.
+            UPDATE windlass.deferred SET replaces = NULL, xid = pg_current_xact_id() WHERE id = d.id;
+        ELSE
+            UPDATE windlass.held SET replaces = NULL WHERE id = d.id;
+            PERFORM windlass.mark_gates_changed(ARRAY[d.gate], true);
+        END IF;
         v_done := v_done + 1;
     END LOOP;
     RETURN v_done;

@@ -551,7 +551,8 @@ BEGIN
         ELSIF p_kind = 'dead' THEN
             INSERT INTO windlass.key_death AS k (key, at, deaths) VALUES (u.key, windlass.now(), 1)
             ON CONFLICT (key) DO UPDATE SET at = excluded.at,
-               deaths = CASE WHEN k.at > excluded.at - interval '7 days' THEN k.deaths + 1 ELSE 1 END;
+               deaths = CASE WHEN k.at > excluded.at - interval ':retry.FORGET_AFTER s'
+                             THEN k.deaths + 1 ELSE 1 END;
         END IF;
         IF NOT windlass.free_key(u.job, u.snapshot) THEN
             INSERT INTO windlass.unsettled (job, snapshot) VALUES (u.job, u.snapshot) ON CONFLICT DO NOTHING;

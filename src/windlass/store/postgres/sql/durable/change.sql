@@ -46,7 +46,7 @@ BEGIN
             ELSIF windlass.take_ahead((p.ready).lane, ARRAY[(p.ready).seq], 'changed') <> '{}' THEN
                 SELECT p_job, 0, (p.ready).offered_at, windlass.enqueued_of(p.ready), l.priority,
                        (p.ready).attempt, (p.ready).deaths, l.queue, (p.ready).options ->> 'fair_key',
-                       (p.ready).task, (p.ready).payload, (p.ready).options, NULL, 1
+                       (p.ready).task, (p.ready).payload, (p.ready).options, NULL, 1, NULL
                   INTO w FROM windlass.lane l WHERE l.id = (p.ready).lane;
                 c := windlass.changed(w, p_queue, p_priority, v_at, p_payload, p_options);
                 PERFORM windlass.place_changed(w, c, v_at);
@@ -81,7 +81,7 @@ BEGIN
         SELECT * INTO d FROM windlass.deferred x WHERE x.id = p_job FOR UPDATE;
         IF FOUND THEN
             w := ROW (p_job, 0, v_now, d.enqueued_at, d.priority, d.attempt, d.deaths, d.queue, NULL, d.task,
-                      d.payload, d.options, NULL, 1)::windlass.held;
+                      d.payload, d.options, NULL, 1, NULL)::windlass.held;
             c := windlass.changed(w, p_queue, p_priority, v_at, p_payload, p_options);
             IF v_at <= v_now AND isfinite(d.run_at) AND d.replaces IS NULL THEN
                 DELETE FROM windlass.deferred x WHERE x.id = p_job;
@@ -148,8 +148,8 @@ LANGUAGE sql IMMUTABLE AS $$
 $$;
 
 -- Puts a job that waits nowhere any more where it belongs as changed: behind those that wait there, ready
--- since it was before; or aside until its time. It keeps its passes where its gates have stayed, but for
--- those of budgets: its arguments may have chosen the bucket.
+-- since it was before; or aside until its time, or until the job is gone that it replaces. It keeps its
+-- passes where its gates have stayed, but for those of budgets: its arguments may have chosen the bucket.
 -- Callers: change. May call: worker. Plan: pinned. Lock: those of declare_lane where it must, tried for 20
 -- ms; those of offer. A queue whose lane cannot be declared now has it from promote [rule 11].
 CREATE OR REPLACE FUNCTION windlass.place_changed(w windlass.held, c windlass.held, p_at timestamptz)
@@ -165,21 +165,22 @@ BEGIN
     ELSE
         DELETE FROM windlass.pass x WHERE x.job = c.id AND x.gate LIKE 'budget:%';
     END IF;
-    IF p_at > v_now THEN
+    v_gate := windlass.next_gate(c.id, c.queue, c.task, c.options);
+    IF p_at > v_now OR c.replaces IS NOT NULL AND coalesce(v_gate NOT LIKE 'order:%', true) THEN
         PERFORM windlass.drop_passes(ARRAY[c.id], 'attempt', true);
         INSERT INTO windlass.deferred (id, run_at, enqueued_at, queue, priority, attempt, deaths, task,
-                                       payload, options)
-        VALUES (c.id, p_at, c.enqueued_at, c.queue, c.priority, c.attempt, c.deaths, c.task, c.payload,
-                c.options);
+                                       payload, options, replaces)
+        VALUES (c.id, coalesce(p_at, v_now), c.enqueued_at, c.queue, c.priority, c.attempt, c.deaths, c.task,
+                c.payload, c.options, c.replaces);
         RETURN;
     END IF;
-    v_gate := windlass.next_gate(c.id, c.queue, c.task, c.options);
     IF v_gate IS NOT NULL OR c.options ->> 'fair_key' IS NOT NULL THEN
         PERFORM windlass.mark_gates_changed(ARRAY[v_gate]);
         INSERT INTO windlass.held (id, since, enqueued_at, queue, priority, attempt, deaths, gate, fair_key,
-                                   task, payload, options)
+                                   task, payload, options, replaces)
         VALUES (c.id, c.since, c.enqueued_at, c.queue, c.priority, c.attempt, c.deaths, v_gate,
-                CASE WHEN v_gate IS NULL THEN c.options ->> 'fair_key' END, c.task, c.payload, c.options);
+                CASE WHEN v_gate IS NULL THEN c.options ->> 'fair_key' END, c.task, c.payload, c.options,
+                c.replaces);
         RETURN;
     END IF;
     v_lane := windlass.try_lane(c.queue, c.priority, windlass.abilities_of(c.options));

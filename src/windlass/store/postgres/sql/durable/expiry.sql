@@ -70,26 +70,26 @@ END $$;
 -- ==== Ending ====
 
 -- Ends those jobs of a claim that have waited too long, as cancelled, before anybody is given them. Returns
--- the others; all NULL where none is left.
+-- the places of the others.
 -- Callers: claim, after claim_take. May call: worker. Plan: pinned. Lock: the caller holds the lane; those of
 -- settle, as for any job that ends waiting.
 CREATE OR REPLACE FUNCTION windlass.claim_expired(
-    p_lane int, p_claim bigint,
-    INOUT seqs bigint[], INOUT ids bigint[], INOUT tasks text[], INOUT payloads text[], INOUT options text[],
-    INOUT attempts smallint[], INOUT deaths smallint[], INOUT enqueued float8[], INOUT offered float8[])
+    p_lane int, p_claim bigint, p_stays int[], p_seqs bigint[], p_jobs bigint[], p_options text[])
+RETURNS int[]
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     v_now    float8 := date_part('epoch', windlass.now());
-    v_places int[];
+    v_ended  int[];
     v_jobs   bigint[];
     v_seqs   bigint[];
 BEGIN
-    SELECT array_agg(u.i), array_agg(coalesce(u.id, p_lane::bigint << 44 | u.seq)), array_agg(u.seq)
-      INTO v_places, v_jobs, v_seqs
-      FROM unnest(seqs, ids, claim_expired.options) WITH ORDINALITY AS u (seq, id, o, i)
-     WHERE u.o LIKE '%"expires_at"%' AND (u.o::json ->> 'expires_at')::float8 <= v_now;
-    IF v_places IS NULL THEN
-        RETURN;
+    SELECT array_agg(u.place), array_agg(p_jobs[u.place]), array_agg(p_seqs[u.place])
+      INTO v_ended, v_jobs, v_seqs
+      FROM unnest(p_stays) AS u (place)
+     WHERE p_options[u.place] LIKE '%"expires_at"%'
+       AND (p_options[u.place]::json ->> 'expires_at')::float8 <= v_now;
+    IF v_ended IS NULL THEN
+        RETURN p_stays;
     END IF;
     INSERT INTO windlass.outcome (segment, claim, lane, flush, kind, seqs, n, at)
     SELECT c.segment, p_claim, p_lane, -(SELECT count(*) FROM windlass.outcome o WHERE o.claim = p_claim),
@@ -97,12 +97,10 @@ BEGIN
            windlass.now()
       FROM windlass.claim c WHERE c.lane = p_lane AND c.id = p_claim;
     PERFORM windlass.settle(v_jobs, NULL, NULL, 'cancelled');
-    SELECT * INTO seqs, ids, tasks, payloads, options, attempts, deaths, enqueued, offered
-      FROM windlass.claim_without(v_places, seqs, ids, tasks, payloads, options, attempts, deaths, enqueued,
-                                  offered);
     IF pg_sequence_last_value('windlass.awaited'::regclass) = 1 THEN
         PERFORM windlass.wake('!');
     END IF;
+    RETURN ARRAY(SELECT s FROM unnest(p_stays) AS s WHERE s <> ALL (v_ended));
 END $$;
 
 -- One bounded step: ends jobs that have waited too long, wherever they wait. Returns how many it looked at,

@@ -19,9 +19,9 @@ CREATE OR REPLACE FUNCTION windlass.signal(
     job bigint, name text, value json DEFAULT 'null', idempotency_key text DEFAULT NULL) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
-    IF NOT coalesce(length(idempotency_key) BETWEEN 1 AND 255, true) THEN
+    IF NOT coalesce(length(idempotency_key) BETWEEN 1 AND :fields.MAX_KEY, true) THEN
         RAISE EXCEPTION 'the idempotency key of a signal has % characters', length(idempotency_key)
-            USING ERRCODE = 'WL005', HINT = 'Use 1 to 255 characters.';
+            USING ERRCODE = 'WL005', HINT = 'Use 1 to :fields.MAX_KEY characters.';
     END IF;
     RETURN windlass.send_signal(job, name, value::text, false, job || '/' || idempotency_key, NULL);
 END $$;
@@ -38,7 +38,7 @@ CREATE OR REPLACE FUNCTION windlass.send_signal(
     p_job bigint, p_name text, p_value text, p_own boolean, p_once text, p_for float8) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
-    c_kept  CONSTANT int := 1000;  -- signals of one job
+    c_kept  CONSTANT int := :signal_rules.MAX_KEPT;  -- signals of one job
     v_state text;
     v_kept  int;
     v_waits boolean;
@@ -46,7 +46,7 @@ BEGIN
     IF p_name IS NULL OR p_name !~ '^[^#/[:cntrl:]]{1,100}$' THEN
         RAISE EXCEPTION '% cannot be the name of a signal', quote_nullable(p_name) USING ERRCODE = 'WL005',
             HINT = 'Use 1 to 100 characters without "#" and "/".';
-    ELSIF p_value IS NULL OR octet_length(p_value) > 1048576 THEN
+    ELSIF p_value IS NULL OR octet_length(p_value) > :fields.MAX_BYTES THEN
         RAISE EXCEPTION 'the value of signal % has % bytes, more than 1 MiB', p_name, octet_length(p_value)
             USING ERRCODE = 'WL007', HINT = 'Store the data elsewhere and send a reference to it.';
     END IF;
@@ -63,7 +63,7 @@ BEGIN
     IF v_state IS NULL THEN
         RAISE EXCEPTION 'there is no job % to signal', p_job USING ERRCODE = 'WL010',
             HINT = 'It never existed, was deleted, or its retention has passed.';
-    ELSIF v_state IN ('succeeded', 'dead', 'cancelled') THEN
+    ELSIF v_state IN (:states.FINISHED) THEN
         RAISE EXCEPTION 'job % is % and takes no signals', p_job, v_state USING ERRCODE = 'WL021',
             DETAIL = 'ended';
     END IF;
@@ -143,7 +143,7 @@ BEGIN
                                   ORDER BY x.no + 0 LIMIT 1) AS w  -- not by the index of all waits
              CROSS JOIN LATERAL (SELECT x.id, x.attempt FROM windlass.deferred x
                                   WHERE x.id = u.job AND x.suspended = w.claim
-                                    AND octet_length(u.value) <= 1048576
+                                    AND octet_length(u.value) <= :fields.MAX_BYTES
                                     AND NOT EXISTS (SELECT FROM windlass.signal g
                                                      WHERE g.job = u.job AND g.name = u.signal OFFSET 0)
                                     FOR UPDATE SKIP LOCKED) AS d) AS x;

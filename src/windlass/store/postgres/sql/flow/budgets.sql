@@ -80,7 +80,7 @@ BEGIN
                               ELSE r.tokens END, v_burst),
                    CASE WHEN v_now < r.leased_until THEN greatest(r.at, r.leased_until)
                         WHEN p_changes ?| '{rate,burst}' AND r.tokens < 0 AND b.rate > 0
-                        THEN r.at + least(0.1, -r.tokens / b.rate) ELSE r.at END,
+                        THEN r.at + least(:bucket.AHEAD, -r.tokens / b.rate) ELSE r.at END,
                    -- What was taken before is not given back: by a lower rate, too little counts as grown.
                    CASE WHEN v_rate < b.rate THEN greatest(r.paused_until, v_now) ELSE r.paused_until END,
                    r.leased_until, r.drains,
@@ -201,7 +201,7 @@ $$;
 CREATE OR REPLACE FUNCTION windlass.breaker_left(b windlass.budget, p_now float8) RETURNS float8
 LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE WHEN b.openings > 0 AND b.breaker > 0 AND b.until > p_now
-                     AND b.until - p_now <= windlass.breaker_length(b.breaker_pause, b.openings) + 1
+                     AND b.until - p_now <= windlass.breaker_length(b.breaker_pause, b.openings) + :clock.SLIP
                 THEN b.until - p_now ELSE 0 END
 $$;
 
@@ -211,7 +211,7 @@ $$;
 -- Plan: the caller's. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.breaker_length(p_pause float8, p_openings int) RETURNS float8
 LANGUAGE sql IMMUTABLE AS $$
-    SELECT p_pause * (1 << least(greatest(p_openings - 1, 0), 4))
+    SELECT p_pause * (1 << least(greatest(p_openings - 1, 0), :breaker.MAX_DOUBLINGS))
 $$;
 
 -- ==== Governors ====

@@ -31,14 +31,14 @@ DECLARE
     v_since float8;
     v_until float8;
 BEGIN
-    IF k.at > p_now + 1 THEN
+    IF k.at > p_now + :clock.SLIP THEN
         k.paused_until := greatest(0, k.paused_until - (k.at - p_now));
         k.leased_until := greatest(0, k.leased_until - (k.at - p_now));
         k.whole_until := greatest(0, k.whole_until - (k.at - p_now));
         k.at := p_now;
     END IF;
     IF k.drains < b.drains THEN
-        IF b.drained_at > p_now + 1 THEN
+        IF b.drained_at > p_now + :clock.SLIP THEN
             b.drained_until := b.drained_until - (b.drained_at - p_now);
             b.drained_at := p_now;
         END IF;
@@ -49,9 +49,7 @@ BEGIN
         k.drains := b.drains;
     END IF;
     -- Where the clock was set back to before this period, what was used stays.
-    IF k.used_until <= p_now OR k.used_until > p_now + (CASE b.cap_per WHEN 'hour' THEN 3600
-                                                                    WHEN 'day' THEN 97200
-                                                                    ELSE 2764800 END) THEN
+    IF k.used_until <= p_now OR k.used_until > p_now + (CASE b.cap_per :caps.LONGEST END) THEN
         k.used := CASE WHEN k.used_until <= p_now THEN 0 ELSE k.used END;
         k.used_until := windlass.period_end(b, p_now);
     END IF;
@@ -104,7 +102,8 @@ $$;
 -- Callers: bucket_ceiling, lease_tokens. May call: worker, reader. Plan: the caller's. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.block_seconds(b windlass.budget) RETURNS float8
 LANGUAGE sql IMMUTABLE AS $$
-    SELECT CASE WHEN 2 * b.rate * 0.05 <= b.burst THEN 0.05 ELSE b.burst / (2 * b.rate) END
+    SELECT CASE WHEN 2 * b.rate * :bucket.HELD_FOR <= b.burst THEN :bucket.HELD_FOR
+                ELSE b.burst / (2 * b.rate) END
 $$;
 
 -- The most that a bucket holds while blocks of its tokens are out [F1]. The same as Bucket.ceiling in
@@ -125,7 +124,7 @@ CREATE OR REPLACE FUNCTION windlass.bucket_ahead(
 LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE WHEN p_now >= greatest(k.paused_until, k.leased_until, k.whole_until) AND b.rate > 0
                      AND windlass.breaker_state(b, p_now) = 'closed'
-                THEN greatest(0, 0.1 - (k.at - p_now)) ELSE 0 END
+                THEN greatest(0, :bucket.AHEAD - (k.at - p_now)) ELSE 0 END
 $$;
 
 -- How many whole tokens a bucket would grant now, to takers of p_each: 0 where the budget is unknown or
@@ -153,7 +152,7 @@ BEGIN
     IF p_ahead THEN
         k.tokens := k.tokens + b.rate * windlass.bucket_ahead(b, k, v_now);
     END IF;
-    RETURN floor(greatest(0, least(windlass.bucket_left(b, k), 1e9,
+    RETURN floor(greatest(0, least(windlass.bucket_left(b, k), :budgets.MOST_TOKENS,
                                    CASE WHEN windlass.breaker_state(b, v_now) <> 'closed' THEN p_each END)));
 END $$;
 
@@ -190,7 +189,8 @@ BEGIN
                  + greatest(0, k.at - v_now, k.paused_until - v_now);
     END IF;
     RETURN greatest(v_grown, k.paused_until - v_now, windlass.breaker_left(b, v_now),
-                    CASE WHEN p_promised > 0 AND (v_ahead > 0 OR v_n > b.burst) THEN 0.02 ELSE 0.001 END,
+                    CASE WHEN p_promised > 0 AND (v_ahead > 0 OR v_n > b.burst) THEN :bucket.LOOK_AGAIN
+                         ELSE :bucket.MIN_WAIT END,
                     CASE WHEN k.used + v_n > b.cap THEN k.used_until - v_now END);
 END $$;
 
@@ -212,18 +212,21 @@ BEGIN
             HINT = 'Take at least 1 and at most its burst, or raise its burst.';
     END IF;
     granted := position(':' IN p_budget) = 0
-               AND windlass.bucket_take(p_budget, left(coalesce(p_key, ''), 255), p_n, true) = p_n;
+               AND windlass.bucket_take(p_budget, left(coalesce(p_key, ''), :fields.MAX_KEY), p_n,
+                                        true) = p_n;
     IF NOT granted THEN
         -- Claims that have booked tokens would always come first: they book none until this caller has asked
         -- again, as in Bucket.refused in windlass.core.
-        UPDATE windlass.bucket x SET whole_until = greatest(x.whole_until, t.now + b.burst / b.rate + 0.2)
+        UPDATE windlass.bucket x
+           SET whole_until = greatest(x.whole_until, t.now + b.burst / b.rate + 2 * :bucket.AHEAD)
           FROM windlass.budget b, windlass.unix_time() AS t (now)
-         WHERE b.name = p_budget AND x.budget = b.name AND x.key = left(coalesce(p_key, ''), 255)
+         WHERE b.name = p_budget AND x.budget = b.name AND x.key = left(coalesce(p_key, ''), :fields.MAX_KEY)
            AND b.rate > 0 AND (windlass.bucket_at(b, x, t.now)).tokens < 0;
     END IF;
     -- A budget that nobody has declared yet may be declared at any moment.
     wait := CASE WHEN granted THEN 0 WHEN EXISTS (SELECT FROM windlass.budget b WHERE b.name = p_budget)
-                 THEN windlass.bucket_wait(p_budget, left(coalesce(p_key, ''), 255), p_n) ELSE 5 END;
+                 THEN windlass.bucket_wait(p_budget, left(coalesce(p_key, ''), :fields.MAX_KEY), p_n)
+                 ELSE 5 END;
 END $$;
 
 -- Takes tokens for callers of one process in their order, of each all or none, after p_rest tokens of a
@@ -253,7 +256,7 @@ BEGIN
     served := array_fill(false, ARRAY[cardinality(p_needs)]);
     block := 0;
     k := windlass.bucket_lock(CASE WHEN position(':' IN p_budget) = 0 THEN p_budget END,
-                              left(coalesce(p_key, ''), 255));
+                              left(coalesce(p_key, ''), :fields.MAX_KEY));
     -- Read after the lock: set_budget holds all bucket rows until its new rate is visible.
     SELECT * INTO b FROM windlass.budget x WHERE x.name = k.budget;
     now := windlass.unix_time();
@@ -290,7 +293,7 @@ BEGIN
         -- As in take_tokens.
         IF v_most IS NULL AND k.tokens < 0 AND b.rate > 0
            AND EXISTS (SELECT FROM unnest(p_needs) AS u (n) WHERE u.n <= b.burst) THEN
-            k.whole_until := greatest(k.whole_until, now + b.burst / b.rate + 0.2);
+            k.whole_until := greatest(k.whole_until, now + b.burst / b.rate + 2 * :bucket.AHEAD);
             v_some := true;
         END IF;
         -- While blocks are out the bucket never holds its burst. Who needs more than it holds then, by hand
@@ -340,7 +343,7 @@ CREATE OR REPLACE FUNCTION windlass.give_tokens(
     p_budget text, p_n int, p_key text DEFAULT '', p_age float8 DEFAULT 0)
 RETURNS void
 LANGUAGE sql SECURITY DEFINER AS $$
-    SELECT windlass.bucket_give(p_budget, left(coalesce(p_key, ''), 255), p_n, NULL, p_age)
+    SELECT windlass.bucket_give(p_budget, left(coalesce(p_key, ''), :fields.MAX_KEY), p_n, NULL, p_age)
      WHERE position(':' IN p_budget) = 0 AND p_n > 0
 $$;
 
@@ -374,7 +377,7 @@ BEGIN
             RETURN;
         END IF;
     ELSE
-        k := windlass.bucket_lock(p_budget, left(p_key, 255), p_now);
+        k := windlass.bucket_lock(p_budget, left(p_key, :fields.MAX_KEY), p_now);
         SELECT * INTO b FROM windlass.budget x WHERE x.name = p_budget;
         IF FOUND THEN
             v_now := windlass.unix_time(p_now);
@@ -597,11 +600,11 @@ CREATE OR REPLACE FUNCTION windlass.settle_tokens(
     p_budget text, p_more bigint, p_key text DEFAULT '', p_age float8 DEFAULT 0) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
-    IF p_more NOT BETWEEN -1000000000 AND 1000000000 THEN
+    IF p_more NOT BETWEEN -:budgets.MOST_TOKENS AND :budgets.MOST_TOKENS THEN
         RAISE EXCEPTION 'budget % cannot be settled by % tokens', p_budget, p_more USING ERRCODE = 'WL005',
             HINT = 'Say by how many more or fewer than were taken, 1,000,000,000 at most.';
     ELSIF position(':' IN p_budget) = 0 AND p_more <> 0 THEN
-        PERFORM windlass.bucket_settle(p_budget, left(coalesce(p_key, ''), 255), p_more, p_age);
+        PERFORM windlass.bucket_settle(p_budget, left(coalesce(p_key, ''), :fields.MAX_KEY), p_more, p_age);
     END IF;
 END $$;
 
@@ -624,14 +627,15 @@ BEGIN
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    PERFORM windlass.bucket_lock(p_budget, left(p_key, 255));
+    PERFORM windlass.bucket_lock(p_budget, left(p_key, :fields.MAX_KEY));
     SELECT s.tokens INTO v_said FROM windlass.spent s
      WHERE s.claim = p_claim AND s.seq = p_seq AND s.budget = p_budget;
     IF p_tokens IS DISTINCT FROM v_said THEN
         INSERT INTO windlass.spent AS s (claim, seq, tokens, at, budget)
         VALUES (p_claim, p_seq, p_tokens, windlass.unix_time(), p_budget)
         ON CONFLICT (claim, seq, budget) DO UPDATE SET tokens = excluded.tokens, at = excluded.at;
-        PERFORM windlass.bucket_settle(p_budget, left(p_key, 255), p_tokens - coalesce(v_said, p_before),
+        PERFORM windlass.bucket_settle(p_budget, left(p_key, :fields.MAX_KEY),
+                                       p_tokens - coalesce(v_said, p_before),
                                        p_age);
     END IF;
     RETURN true;
@@ -659,7 +663,8 @@ BEGIN
     k := windlass.bucket_at(b, k, v_now);
     IF p_more >= 0 THEN
         k.used := k.used + p_more;
-        k.tokens := greatest(k.tokens - p_more, least(k.tokens, -greatest(b.burst, b.rate * 86400)));
+        k.tokens := greatest(k.tokens - p_more,
+                             least(k.tokens, -greatest(b.burst, b.rate * :bucket.DEBT_FOR)));
     ELSE
         k.used := windlass.bucket_used_but(b, k, -p_more, v_now, greatest(0, p_age));
         IF v_now - greatest(0, p_age) >= k.paused_until THEN
@@ -716,20 +721,22 @@ END $$;
 -- their options. Callers: claim_tokens. May call: worker. Plan: the caller's. Lock: none. p_needs: as there.
 -- Each OFFSET 0 is a fence: a payload is read once, however long it is.
 CREATE OR REPLACE FUNCTION windlass.claim_token_needs(
-    p_needs json, p_tasks text[], p_payloads text[], p_options text[]) RETURNS windlass.want[]
+    p_needs json, p_stays int[], p_tasks text[], p_payloads text[], p_options text[])
+RETURNS windlass.want[]
 LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
     RETURN (
-        SELECT array_agg(ROW (x.i, x.n, x.budget, x.key)::windlass.want)
-          FROM (SELECT v.i, v.budget, windlass.bucket_key(v.value) AS key, least(sum(v.n), 2147483647) AS n
-                  FROM (SELECT u.i, n.budget,
+        SELECT array_agg(ROW (x.place, x.n, x.budget, x.key)::windlass.want)
+          FROM (SELECT v.place, v.budget, windlass.bucket_key(v.value) AS key,
+                       least(sum(v.n), 2147483647) AS n
+                  FROM (SELECT u.place, n.budget,
                                coalesce(CASE WHEN n.costed THEN (u.options -> 'costs' ->> n.budget)::int END,
                                         n.n) AS n,
                                windlass.need_value(u.payload, n.argument, n.place) AS value
-                          FROM (SELECT y.i, y.task, y.payload::json AS payload, y.options::json AS options
-                                  FROM unnest(p_tasks, p_payloads, p_options)
-                                  WITH ORDINALITY AS y (task, payload, options, i)
-                                OFFSET 0) AS u
+                          FROM (SELECT y.place, p_tasks[y.place] AS task,
+                                       p_payloads[y.place]::json AS payload,
+                                       p_options[y.place]::json AS options
+                                  FROM unnest(p_stays) AS y (place) OFFSET 0) AS u
                           JOIN windlass.needs_by_task(p_needs) AS n ON n.task = u.task OFFSET 0) AS v
                  GROUP BY 1, 2, 3) AS x);
 END $$;
@@ -763,6 +770,6 @@ $$;
 CREATE OR REPLACE FUNCTION windlass.bucket_key(p_value json) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE WHEN p_value IS NULL OR json_typeof(p_value) = 'null' THEN ''
-                WHEN json_typeof(p_value) = 'string' THEN left(p_value #>> '{}', 255)
-                ELSE left(btrim(p_value::text, E' \t\n\r'), 255) END
+                WHEN json_typeof(p_value) = 'string' THEN left(p_value #>> '{}', :fields.MAX_KEY)
+                ELSE left(btrim(p_value::text, E' \t\n\r'), :fields.MAX_KEY) END
 $$;

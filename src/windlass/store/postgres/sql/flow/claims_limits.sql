@@ -5,49 +5,46 @@
 
 -- Checks the jobs of a claim whose task was given a limit after they entered their lane [F3]. Jobs for which
 -- there is room get their pass; the others go to the task's waiting list. So do those that have a pass, where
--- the limit was lowered since: see claim_called_back. Returns the jobs that stay.
+-- the limit was lowered since: see claim_called_back. Returns the places of the jobs that stay.
 -- Callers: claim, after claim_take, where some task has a limit by setting; claim_recheck. May call: worker.
 -- Plan: pinned. Lock: the gates, without waiting; the caller holds the lane, or has committed the claim.
 CREATE OR REPLACE FUNCTION windlass.claim_gated(
-    p_lane int, p_claim bigint,
-    INOUT seqs bigint[], INOUT ids bigint[], INOUT tasks text[], INOUT payloads text[], INOUT options text[],
-    INOUT attempts smallint[], INOUT deaths smallint[], INOUT enqueued float8[], INOUT offered float8[])
+    p_lane int, p_claim bigint, p_stays int[], p_seqs bigint[], p_jobs bigint[], p_tasks text[],
+    p_options text[], p_enqueued float8[]) RETURNS int[]
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     g       record;
-    v_tasks text[] := windlass.limited_tasks(tasks);
+    v_mine  text[] := windlass.at_places(p_tasks, p_stays);
+    v_tasks text[] := windlass.limited_tasks(v_mine);
     v_room  bigint;
     v_aside int[] := '{}';
-    v_jobs  bigint[];
     v_gates text[];
-    v_over  text[] := '{}';  -- by place: the gate that calls the job back
+    v_over  text[] := '{}';  -- by place, the gate that calls the job back
 BEGIN
     IF v_tasks = '{}' AND NOT EXISTS (SELECT FROM windlass.task_setting t
                                        WHERE t.key_concurrency IS NOT NULL) THEN
-        RETURN;
+        RETURN p_stays;
     END IF;
-    v_jobs := ARRAY(SELECT coalesce(u.id, p_lane::bigint << 44 | u.seq)
-                      FROM unnest(seqs, ids) WITH ORDINALITY AS u (seq, id, i) ORDER BY u.i);
     IF EXISTS (SELECT FROM windlass.task_setting t
-                WHERE t.name = ANY (tasks)
+                WHERE t.name = ANY (v_mine)
                   AND (t.key_concurrency IS NOT NULL
                        OR t.concurrency < windlass.places_taken('task:' || t.name))) THEN
-        v_over := windlass.claim_called_back(v_jobs, tasks, claim_gated.options);
+        v_over := windlass.claim_called_back(p_stays, p_jobs, p_tasks, p_options);
         v_aside := ARRAY(SELECT u.i::int FROM unnest(v_over) WITH ORDINALITY AS u (gate, i)
                           WHERE u.gate IS NOT NULL);
     END IF;
-    FOR g IN SELECT 'task:' || u.task AS gate, u.task, array_agg(u.i::int ORDER BY u.i) AS places
-               FROM unnest(tasks) WITH ORDINALITY AS u (task, i)
-              WHERE u.task = ANY (v_tasks) AND v_over[u.i] IS NULL
+    FOR g IN SELECT 'task:' || u.task AS gate, u.task, array_agg(u.place ORDER BY u.place) AS places
+               FROM unnest(p_stays, v_mine) AS u (place, task)
+              WHERE u.task = ANY (v_tasks) AND v_over[u.place] IS NULL
                 AND NOT EXISTS (SELECT FROM windlass.pass p
-                                 WHERE p.job = v_jobs[u.i] AND p.gate || '' = 'task:' || u.task OFFSET 0)
+                                 WHERE p.job = p_jobs[u.place] AND p.gate || '' = 'task:' || u.task OFFSET 0)
               GROUP BY u.task ORDER BY u.task COLLATE "C" LOOP
         v_room := 0;
         IF windlass.gate_lock(g.gate, 0) THEN
             -- A count of running jobs may have committed since the passes were read.
             g.places := ARRAY(SELECT u FROM unnest(g.places) AS u
                                WHERE NOT EXISTS (SELECT FROM windlass.pass p
-                                                  WHERE p.job = v_jobs[u] AND p.gate || '' = g.gate OFFSET 0)
+                                                  WHERE p.job = p_jobs[u] AND p.gate || '' = g.gate OFFSET 0)
                                                   ORDER BY u);
             IF NOT EXISTS (SELECT FROM windlass.list_from(g.gate) AS s CROSS JOIN windlass.held h
                             WHERE h.gate = g.gate AND h.turn >= s.turn) THEN
@@ -57,60 +54,54 @@ BEGIN
             END IF;
         END IF;
         INSERT INTO windlass.pass (gate, job, need, turn, enqueued_at, at)
-        SELECT g.gate, v_jobs[u.place], 1, nextval('windlass.held_turn'), to_timestamp(enqueued[u.place]),
+        SELECT g.gate, p_jobs[u.place], 1, nextval('windlass.held_turn'), to_timestamp(p_enqueued[u.place]),
                windlass.now()
           FROM unnest(g.places) WITH ORDINALITY AS u (place, no) WHERE u.no <= v_room;
         v_aside := v_aside || g.places[least(v_room, 2147483646)::int + 1:];
     END LOOP;
     IF v_aside <> '{}' THEN
         v_aside := ARRAY(SELECT a FROM unnest(v_aside) AS a ORDER BY a);
-        v_gates := ARRAY(SELECT coalesce(v_over[a.place], 'task:' || tasks[a.place])
-                           FROM unnest(v_aside) WITH ORDINALITY AS a (place, i)
-                          ORDER BY a.i);
-        PERFORM windlass.claim_aside(
-            p_lane, p_claim, ARRAY(SELECT seqs[a.place] FROM unnest(v_aside) WITH ORDINALITY AS a (place, i)
-                                    ORDER BY a.i),
-            ARRAY(SELECT v_jobs[a.place] FROM unnest(v_aside) WITH ORDINALITY AS a (place, i) ORDER BY a.i),
-            v_gates, array_fill(1, ARRAY[cardinality(v_aside)]));
-        SELECT * INTO seqs, ids, tasks, payloads, options, attempts, deaths, enqueued, offered
-          FROM windlass.claim_without(v_aside, seqs, ids, tasks, payloads, options, attempts, deaths,
-                                      enqueued, offered);
+        v_gates := ARRAY(SELECT coalesce(v_over[a], 'task:' || p_tasks[a]) FROM unnest(v_aside) AS a);
+        PERFORM windlass.claim_aside(p_lane, p_claim, windlass.at_places(p_seqs, v_aside),
+                                     windlass.at_places(p_jobs, v_aside), v_gates,
+                                     array_fill(1, ARRAY[cardinality(v_aside)]));
+        p_stays := ARRAY(SELECT s FROM unnest(p_stays) AS s WHERE s <> ALL (v_aside));
     END IF;
+    RETURN p_stays;
 END $$;
 
 -- Checks the jobs of a claim once more after its commit, before they are given out. A task may have been
 -- given its limit while the claim was under way, and whoever counted then did not see the claim; whoever
--- counts later does [F3]. Returns the jobs that stay; those without room are put aside, as in claim_gated.
+-- counts later does [F3]. Returns the places of those that stay; jobs without room are put aside, as in
+-- claim_gated.
 -- Callers: claim, handed_recheck, in a transaction of its own. May call: worker. Plan: pinned. Lock: mostly
 -- none; else the worker's life row, as claim_take, since its jobs may belong to others by now; ACCESS SHARE
 -- on claim, as in finish; those of claim_gated.
 CREATE OR REPLACE FUNCTION windlass.claim_recheck(
-    p_lane int, p_worker bigint, p_claim bigint,
-    INOUT seqs bigint[], INOUT ids bigint[], INOUT tasks text[], INOUT payloads text[], INOUT options text[],
-    INOUT attempts smallint[], INOUT deaths smallint[], INOUT enqueued float8[], INOUT offered float8[])
+    p_lane int, p_worker bigint, p_claim bigint, p_stays int[], p_seqs bigint[], p_jobs bigint[],
+    p_tasks text[], p_options text[], p_enqueued float8[]) RETURNS int[]
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
-    v_tasks text[] := windlass.limited_tasks(tasks);
-    v_n     int := cardinality(seqs);
+    v_mine  text[] := windlass.at_places(p_tasks, p_stays);
+    v_tasks text[] := windlass.limited_tasks(v_mine);
+    v_stays int[];
 BEGIN
     IF v_tasks = '{}'
-       OR NOT EXISTS (SELECT FROM unnest(seqs, ids, tasks) AS u (seq, id, task)
+       OR NOT EXISTS (SELECT FROM unnest(p_stays, v_mine) AS u (place, task)
                        WHERE u.task = ANY (v_tasks)
                          AND NOT EXISTS (SELECT FROM windlass.pass p
-                                          WHERE p.job = coalesce(u.id, p_lane::bigint << 44 | u.seq)
-                                                                       AND p.gate = 'task:' || u.task
-                                                                    OFFSET 0)) THEN
-        RETURN;
+                                          WHERE p.job = p_jobs[u.place] AND p.gate = 'task:' || u.task
+                                         OFFSET 0)) THEN
+        RETURN p_stays;
     END IF;
     PERFORM windlass.worker_fence(p_worker);
     LOCK TABLE windlass.claim IN ACCESS SHARE MODE;
-    SELECT * INTO seqs, ids, tasks, payloads, options, attempts, deaths, enqueued, offered
-      FROM windlass.claim_gated(p_lane, p_claim, seqs, ids, tasks, payloads, options, attempts, deaths,
-                                enqueued, offered);
-    IF seqs IS NULL OR cardinality(seqs) < v_n THEN
+    v_stays := windlass.claim_gated(p_lane, p_claim, p_stays, p_seqs, p_jobs, p_tasks, p_options, p_enqueued);
+    IF cardinality(v_stays) < cardinality(p_stays) THEN
         -- A concurrent count may give a pass to jobs that were put aside here.
         INSERT INTO windlass.uncounted_task (task) SELECT unnest(v_tasks);
     END IF;
+    RETURN v_stays;
 END $$;
 
 -- The same for jobs that a flush has handed over; returns those that stay.
@@ -125,15 +116,14 @@ DECLARE
     v_stays windlass.handed[] := '{}';
 BEGIN
     p_handed := windlass.break_runs(p_worker, p_handed);
-    FOR g IN SELECT h.lane, h.claim, array_agg(h.seq) AS seqs, array_agg(h.id) AS ids,
-                    array_agg(h.task) AS tasks, array_agg(h.payload::text) AS payloads,
-                    array_agg(h.options::text) AS options,
-                    array_agg(h.attempt) AS attempts, array_agg(h.deaths) AS deaths,
-                    array_agg(h.enqueued) AS enqueued, array_agg(h.offered) AS offered
+    FOR g IN SELECT h.lane, h.claim, array_agg(h.seq) AS seqs, array_agg(h.id) AS jobs,
+                    array_agg(h.task) AS tasks, array_agg(h.options::text) AS options,
+                    array_agg(h.enqueued) AS enqueued
                FROM unnest(p_handed) AS h GROUP BY h.lane, h.claim LOOP
-        SELECT r.seqs INTO v_seqs
-          FROM windlass.claim_recheck(g.lane, p_worker, g.claim, g.seqs, g.ids, g.tasks, g.payloads,
-                                      g.options, g.attempts, g.deaths, g.enqueued, g.offered) AS r;
+        v_seqs := windlass.at_places(
+            g.seqs, windlass.claim_recheck(g.lane, p_worker, g.claim,
+                                           ARRAY(SELECT generate_series(1, cardinality(g.seqs))), g.seqs,
+                                           g.jobs, g.tasks, g.options, g.enqueued));
         v_stays := v_stays || ARRAY(SELECT h FROM unnest(p_handed) AS h
                                      WHERE h.claim = g.claim AND h.seq = ANY (v_seqs));
     END LOOP;
@@ -145,7 +135,7 @@ END $$;
 -- Callers: claim_gated. May call: worker. Plan: pinned. Lock: the gates that have more passes than their
 -- limit, without waiting: so of two claims the second counts what the first has started.
 CREATE OR REPLACE FUNCTION windlass.claim_called_back(
-    p_jobs bigint[], p_tasks text[], p_options text[]) RETURNS text[]
+    p_stays int[], p_jobs bigint[], p_tasks text[], p_options text[]) RETURNS text[]
 LANGUAGE plpgsql AS $$
 DECLARE
     g         record;
@@ -153,15 +143,16 @@ DECLARE
     v_passes  jsonb := '{}';  -- by gate
     v_started jsonb := '{}';  -- by gate, of those with more passes than their limit
 BEGIN
-    FOR g IN SELECT u.i, p.gate,
-                    windlass.gate_limit(split_part(p.gate, ':', 1), u.task, u.options::json) AS most
-               FROM unnest(p_jobs, p_tasks, p_options) WITH ORDINALITY AS u (job, task, options, i)
-               JOIN windlass.task_setting t ON t.name = u.task
-              CROSS JOIN LATERAL (SELECT x.gate FROM windlass.pass x WHERE x.job = u.job OFFSET 0) AS p
+    FOR g IN SELECT u.place, p.gate,
+                    windlass.gate_limit(split_part(p.gate, ':', 1), t.name, p_options[u.place]::json) AS most
+               FROM unnest(p_stays) AS u (place)
+               JOIN windlass.task_setting t ON t.name = p_tasks[u.place]
+              CROSS JOIN LATERAL (SELECT x.gate FROM windlass.pass x
+                                   WHERE x.job = p_jobs[u.place] OFFSET 0) AS p
               WHERE p.gate LIKE 'key:%' AND t.key_concurrency IS NOT NULL
                  OR p.gate LIKE 'task:%' AND t.concurrency IS NOT NULL
-              ORDER BY u.i, p.gate COLLATE "C" LOOP
-        CONTINUE WHEN v_over[g.i] IS NOT NULL;
+              ORDER BY u.place, p.gate COLLATE "C" LOOP
+        CONTINUE WHEN v_over[g.place] IS NOT NULL;
         IF NOT v_passes ? g.gate THEN
             v_passes := v_passes || jsonb_build_object(g.gate, windlass.places_taken(g.gate));
         END IF;
@@ -172,7 +163,7 @@ BEGIN
                              ELSE 2147483647 END);
         END IF;
         IF (v_started ->> g.gate)::bigint >= g.most THEN
-            v_over[g.i] := g.gate;
+            v_over[g.place] := g.gate;
             v_passes := v_passes || jsonb_build_object(g.gate, (v_passes ->> g.gate)::bigint - 1);
         ELSE
             v_started := v_started || jsonb_build_object(g.gate, (v_started ->> g.gate)::bigint + 1);
@@ -195,10 +186,11 @@ END $$;
 
 -- ==== Tokens ====
 
--- Takes the tokens that the jobs of a claim need, in the claim's transaction, and returns the jobs that got
--- theirs [F1]. The others go to the waiting list of the bucket that lacks tokens. While anybody is in that
--- list, jobs from the lane queue up behind; those let out of the list (they hold its pass) come first. A
--- bucket that another keeps locked has no tokens: so only those who need it wait for that transaction [S2].
+-- Takes the tokens that the jobs of a claim need, in the claim's transaction, and returns the places of the
+-- jobs that got theirs (`stays`) [F1]. The others go to the waiting list of the bucket that lacks tokens.
+-- While anybody is in that list, jobs from the lane queue up behind; those let out of the list (they hold its
+-- pass) come first. A bucket that another keeps locked has no tokens: so only those who need it wait for that
+-- transaction [S2].
 -- p_needs: {task: [{"budget": ..., "n": ..., "argument": ..., "place": ...}, ...]}. `busy`: a budget was
 -- drained or its breaker opened meanwhile, so the caller must roll back. `starts`: {position: seconds} of
 -- those that must wait for tokens which they have booked.
@@ -210,82 +202,82 @@ END $$;
 -- is taken before every job is judged, so that the probe of a half-open breaker is a job that leaves with the
 -- claim [F7].
 CREATE OR REPLACE FUNCTION windlass.claim_tokens(
-    p_lane int, p_claim bigint, p_needs json,
-    INOUT seqs bigint[], INOUT ids bigint[], INOUT tasks text[], INOUT payloads text[], INOUT options text[],
-    INOUT attempts smallint[], INOUT deaths smallint[], INOUT enqueued float8[], INOUT offered float8[],
-    p_wait int DEFAULT 100, OUT busy boolean, OUT starts jsonb)
+    p_lane int, p_claim bigint, p_needs json, INOUT stays int[], p_seqs bigint[], p_jobs bigint[],
+    p_tasks text[], p_payloads text[], p_options text[], p_wait int DEFAULT 100, OUT busy boolean,
+    OUT starts jsonb)
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
-    b         record;
-    j         record;
-    v_budget  windlass.budget;
-    v_bucket  windlass.bucket;
-    v_rates   float8[] := '{}';
-    v_bursts  float8[] := '{}';
-    v_levels  float8[] := '{}';  -- what each bucket holds now
-    v_soon    float8;
-    v_now     float8;
-    v_wants   windlass.want[];
-    v_jobs    bigint[];
-    v_budgets text[] := '{}';
-    v_keys    text[] := '{}';
-    v_gates   text[] := '{}';
-    v_lefts   int[] := '{}';
-    v_kept    int[] := '{}';
-    v_used    int[] := '{}';
-    v_waiting   boolean[] := '{}';
-    v_shut    text[] := '{}';  -- gates of buckets that are not asked
-    v_probes  boolean[] := '{}';
-    v_all     boolean := true;
-    v_lacks   int;
-    v_aside   int[] := '{}';
-    v_to      text[] := '{}';
-    v_ns      int[] := '{}';
+    b          record;
+    j          record;
+    v_now      float8;
+    v_wants    windlass.want[];
+    v_budget   windlass.budget;
+    v_bucket   windlass.bucket;
+    v_unasked  text[] := '{}';     -- gates of buckets that others keep locked, or wait for
+    -- By bucket, in the order of budget and key:
+    v_budgets  text[] := '{}';
+    v_keys     text[] := '{}';
+    v_gates    text[] := '{}';
+    v_rates    float8[] := '{}';
+    v_bursts   float8[] := '{}';
+    v_levels   float8[] := '{}';   -- tokens that it holds
+    v_left     int[] := '{}';      -- tokens that it can still give, with those that may be booked
+    v_promised int[] := '{}';      -- of these, those of jobs on their way from its waiting list
+    v_used     int[] := '{}';      -- tokens that jobs of this claim take
+    v_waiting  boolean[] := '{}';  -- somebody waits for it, so jobs from the lane queue up behind
+    v_probes   boolean[] := '{}';  -- its breaker is half-open: one job may go, the probe
+    v_enough   boolean := true;    -- each has enough for all jobs
+    v_no       int;                -- one of them
+    v_lacks    int;                -- the one that has too little for a job
+    v_starts   float8;             -- in how many seconds the tokens that a job books are there
+    -- By job that is put aside:
+    v_aside    int[] := '{}';
+    v_lists    text[] := '{}';
+    v_ns       int[] := '{}';
 BEGIN
-    busy := windlass.claim_tokens_quickly(p_needs, tasks, p_wait);
+    busy := windlass.claim_tokens_quickly(p_needs, windlass.at_places(p_tasks, stays), p_wait);
     IF busy OR busy IS NULL THEN
         busy := busy IS NULL;
         RETURN;
     END IF;
-    v_wants := windlass.claim_token_needs(p_needs, tasks, payloads, claim_tokens.options);
+    v_wants := windlass.claim_token_needs(p_needs, stays, p_tasks, p_payloads, p_options);
     IF windlass.claim_tokens_at_once(v_wants, p_wait) THEN
         RETURN;
     END IF;
-    v_jobs := ARRAY(SELECT coalesce(u.id, p_lane::bigint << 44 | u.seq)
-                      FROM unnest(seqs, ids) WITH ORDINALITY AS u (seq, id, i) ORDER BY u.i);
     FOR b IN SELECT w.budget, w.key, 'budget:' || w.budget || '/' || w.key AS gate,
-                    array_agg(v_jobs[w.place]) AS jobs
+                    array_agg(p_jobs[w.place]) AS jobs
                FROM unnest(v_wants) AS w GROUP BY w.budget, w.key
               ORDER BY w.budget COLLATE "C", w.key COLLATE "C" LOOP
         IF EXISTS (SELECT FROM windlass.held h WHERE h.gate = b.gate)
            AND NOT EXISTS (SELECT FROM windlass.pass p
                             WHERE p.job = ANY (b.jobs) AND p.gate || '' = b.gate) THEN
-            v_shut := v_shut || b.gate;
+            v_unasked := v_unasked || b.gate;
         ELSIF NOT windlass.bucket_try(b.budget, b.key, p_wait) THEN
-            v_shut := v_shut || b.gate;
+            v_unasked := v_unasked || b.gate;
             p_wait := 1;
         END IF;
     END LOOP;
     v_now := windlass.unix_time();
     FOR b IN SELECT w.budget, w.key, 'budget:' || w.budget || '/' || w.key AS gate, sum(w.n) AS n,
-                    array_agg(v_jobs[w.place]) AS jobs,
+                    array_agg(p_jobs[w.place]) AS jobs,
                     coalesce(bool_or(x.openings > 0 AND x.breaker > 0), false) AS probe
                FROM unnest(v_wants) AS w LEFT JOIN windlass.budget x ON x.name = w.budget
               GROUP BY w.budget, w.key ORDER BY w.budget COLLATE "C", w.key COLLATE "C" LOOP
         IF b.probe THEN
             PERFORM FROM windlass.budget x WHERE x.name = b.budget FOR NO KEY UPDATE SKIP LOCKED;
             IF NOT FOUND THEN
-                v_shut := v_shut || b.gate;
+                v_unasked := v_unasked || b.gate;
             END IF;
         END IF;
         v_budgets := v_budgets || b.budget;
         v_keys := v_keys || b.key;
         v_gates := v_gates || b.gate;
-        v_lefts := v_lefts || CASE WHEN b.gate = ANY (v_shut) THEN 0 ELSE windlass.bucket_tokens(
-                                       b.budget, b.key, 1000000000, v_now, true) END;
-        v_kept := v_kept || windlass.promised_tokens(b.gate, b.jobs);
+        v_left := v_left || CASE WHEN b.gate = ANY (v_unasked) THEN 0
+                                 ELSE windlass.bucket_tokens(b.budget, b.key, :budgets.MOST_TOKENS, v_now,
+                                                             true) END;
+        v_promised := v_promised || windlass.promised_tokens(b.gate, b.jobs);
         v_used := v_used || least(b.n, 2147483647)::int;
-        v_waiting := v_waiting || (b.gate = ANY (v_shut)
+        v_waiting := v_waiting || (b.gate = ANY (v_unasked)
                                    OR EXISTS (SELECT FROM windlass.held h WHERE h.gate = b.gate));
         v_probes := v_probes || b.probe;
         SELECT * INTO v_budget FROM windlass.budget x WHERE x.name = b.budget;
@@ -293,47 +285,50 @@ BEGIN
         v_rates := v_rates || v_budget.rate;
         v_bursts := v_bursts || v_budget.burst;
         v_levels := v_levels || v_bucket.tokens - v_budget.rate * (v_bucket.at - v_now);
-        v_all := v_all AND NOT b.probe AND NOT v_waiting[cardinality(v_waiting)]
-                 AND b.n <= v_lefts[cardinality(v_lefts)] - v_kept[cardinality(v_kept)]
-                 AND b.n <= v_levels[cardinality(v_levels)] - v_kept[cardinality(v_kept)];
+        v_no := cardinality(v_gates);
+        v_enough := v_enough AND NOT b.probe AND NOT v_waiting[v_no]
+                    AND b.n <= v_left[v_no] - v_promised[v_no] AND b.n <= v_levels[v_no] - v_promised[v_no];
     END LOOP;
-    IF NOT v_all THEN
+    IF NOT v_enough THEN
         v_used := array_fill(0, ARRAY[cardinality(v_gates)]);
-        FOR j IN SELECT w.place, array_agg(g.no::int ORDER BY g.no) AS nos,
-                        array_agg(w.n ORDER BY g.no) AS ns, array_agg(p.job IS NOT NULL ORDER BY g.no) AS let
+        -- Jobs that were let out of a waiting list come first.
+        FOR j IN SELECT w.place, array_agg(g.no::int ORDER BY g.no) AS buckets,
+                        array_agg(w.n ORDER BY g.no) AS needs,
+                        array_agg(p.job IS NOT NULL ORDER BY g.no) AS admitted
                    FROM unnest(v_wants) AS w
                    JOIN unnest(v_gates) WITH ORDINALITY AS g (gate, no)
                      ON g.gate = 'budget:' || w.budget || '/' || w.key
-                   LEFT JOIN windlass.pass p ON p.job = v_jobs[w.place] AND p.gate || '' = g.gate
+                   LEFT JOIN windlass.pass p ON p.job = p_jobs[w.place] AND p.gate || '' = g.gate
                   GROUP BY w.place ORDER BY bool_or(p.job IS NOT NULL) DESC, w.place LOOP
-            SELECT u.no INTO v_lacks FROM unnest(j.nos, j.ns, j.let) AS u (no, n, let)
-             WHERE v_lefts[u.no] < u.n OR v_bursts[u.no] < u.n
-                OR NOT u.let AND (v_waiting[u.no] OR v_lefts[u.no] - u.n < v_kept[u.no] OR v_probes[u.no]
-                                  AND v_kept[u.no] > 0)
+            SELECT u.no INTO v_lacks FROM unnest(j.buckets, j.needs, j.admitted) AS u (no, n, admitted)
+             WHERE v_left[u.no] < u.n OR v_bursts[u.no] < u.n
+                OR NOT u.admitted AND (v_waiting[u.no] OR v_left[u.no] - u.n < v_promised[u.no]
+                                       OR v_probes[u.no] AND v_promised[u.no] > 0)
              ORDER BY u.no LIMIT 1;
             IF v_lacks IS NULL THEN
-                v_soon := 0;
-                FOR k IN 1..cardinality(j.nos) LOOP
-                    v_used[j.nos[k]] := v_used[j.nos[k]] + j.ns[k];
-                    v_soon := greatest(v_soon, (v_used[j.nos[k]] - v_levels[j.nos[k]]
-                                                + CASE WHEN j.let[k] THEN 0 ELSE v_kept[j.nos[k]] END)
-                                               / nullif(v_rates[j.nos[k]], 0));
-                    v_lefts[j.nos[k]] := CASE WHEN v_probes[j.nos[k]] THEN 0
-                                              ELSE v_lefts[j.nos[k]] - j.ns[k] END;
+                v_starts := 0;
+                FOR k IN 1..cardinality(j.buckets) LOOP
+                    v_no := j.buckets[k];
+                    v_used[v_no] := v_used[v_no] + j.needs[k];
+                    v_starts := greatest(v_starts, (v_used[v_no] - v_levels[v_no]
+                                                    + CASE WHEN j.admitted[k] THEN 0
+                                                           ELSE v_promised[v_no] END)
+                                                   / nullif(v_rates[v_no], 0));
+                    v_left[v_no] := CASE WHEN v_probes[v_no] THEN 0 ELSE v_left[v_no] - j.needs[k] END;
                 END LOOP;
-                IF v_soon > 0 THEN
-                    starts := coalesce(starts, '{}') || jsonb_build_object(seqs[j.place], v_soon);
+                IF v_starts > 0 THEN
+                    starts := coalesce(starts, '{}') || jsonb_build_object(p_seqs[j.place], v_starts);
                 END IF;
             ELSE
                 v_waiting[v_lacks] := true;
                 v_aside := v_aside || j.place;
-                v_to := v_to || v_gates[v_lacks];
-                v_ns := v_ns || j.ns[array_position(j.nos, v_lacks)];
+                v_lists := v_lists || v_gates[v_lacks];
+                v_ns := v_ns || j.needs[array_position(j.buckets, v_lacks)];
             END IF;
         END LOOP;
     END IF;
     FOR k IN 1..cardinality(v_gates) LOOP
-        -- A drain or a failure was reported meanwhile.
+        -- Less than was judged: a drain or a failure was reported meanwhile.
         IF v_used[k] > 0 AND windlass.bucket_take(v_budgets[k], v_keys[k], v_used[k], true, 1, v_now,
                                                   true) < v_used[k] THEN
             busy := true;
@@ -341,13 +336,9 @@ BEGIN
         END IF;
     END LOOP;
     IF v_aside <> '{}' THEN
-        PERFORM windlass.claim_aside(p_lane, p_claim, u.seqs, u.jobs, v_to, v_ns)
-           FROM (SELECT array_agg(seqs[a.place] ORDER BY a.i) AS seqs,
-                        array_agg(v_jobs[a.place] ORDER BY a.i) AS jobs
-                   FROM unnest(v_aside) WITH ORDINALITY AS a (place, i)) AS u;
-        SELECT * INTO seqs, ids, tasks, payloads, options, attempts, deaths, enqueued, offered
-          FROM windlass.claim_without(v_aside, seqs, ids, tasks, payloads, options, attempts, deaths,
-                                      enqueued, offered);
+        PERFORM windlass.claim_aside(p_lane, p_claim, windlass.at_places(p_seqs, v_aside),
+                                     windlass.at_places(p_jobs, v_aside), v_lists, v_ns);
+        stays := ARRAY(SELECT s FROM unnest(stays) AS s WHERE s <> ALL (v_aside));
     END IF;
 END $$;
 
@@ -525,19 +516,3 @@ BEGIN
                                         WHERE u.gate LIKE 'budget:%'),
                                  'slots', true);
 END $$;
-
--- The jobs of a claim without those at the given places; all NULL where none is left.
--- Callers: claim_tokens, claim_gated, claim_expired. May call: worker. Plan: the caller's. Lock: none.
-CREATE OR REPLACE FUNCTION windlass.claim_without(
-    p_places int[], INOUT seqs bigint[], INOUT ids bigint[], INOUT tasks text[], INOUT payloads text[],
-    INOUT options text[], INOUT attempts smallint[], INOUT deaths smallint[], INOUT enqueued float8[],
-    INOUT offered float8[])
-LANGUAGE sql IMMUTABLE AS $$
-    SELECT array_agg(u.seq ORDER BY u.i), array_agg(u.id ORDER BY u.i), array_agg(u.task ORDER BY u.i),
-           array_agg(u.payload ORDER BY u.i), array_agg(u.opts ORDER BY u.i),
-           array_agg(u.attempt ORDER BY u.i), array_agg(u.death ORDER BY u.i), array_agg(u.at ORDER BY u.i),
-           array_agg(u.since ORDER BY u.i)
-      FROM unnest(seqs, ids, tasks, payloads, options, attempts, deaths, enqueued, offered) WITH ORDINALITY
-        AS u (seq, id, task, payload, opts, attempt, death, at, since, i)
-     WHERE u.i <> ALL (p_places)
-$$;

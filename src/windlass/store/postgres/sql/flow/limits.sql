@@ -182,11 +182,12 @@ LANGUAGE sql VOLATILE AS $$
      CROSS JOIN (SELECT substr(p_gate, 8, strpos(p_gate, '/') - 8),
                         substr(p_gate, strpos(p_gate, '/') + 1)) AS g (budget, key)
      CROSS JOIN (SELECT windlass.promised_tokens(p_gate),
-                        (SELECT date_part('epoch', min(x.at) + interval '5 seconds' - windlass.now())
+                        (SELECT date_part('epoch', min(x.at) + interval ':bucket.PROMISED_FOR s'
+                                                   - windlass.now())
                            FROM windlass.pass x
                           WHERE x.gate = p_gate
-                            AND x.at BETWEEN windlass.now() - interval '5 seconds'
-                                AND windlass.now() + interval '1 second')) AS p (n, kept)
+                            AND x.at BETWEEN windlass.now() - interval ':bucket.PROMISED_FOR s'
+                                AND windlass.now() + interval ':clock.SLIP s')) AS p (n, kept)
       LEFT JOIN windlass.budget b ON b.name = g.budget
 $$;
 
@@ -197,9 +198,10 @@ $$;
 CREATE OR REPLACE FUNCTION windlass.promised_tokens(p_gate text, p_but bigint[] DEFAULT '{}') RETURNS int
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
-    RETURN (SELECT least(coalesce(sum(p.need), 0), 1000000000) FROM windlass.pass p
+    RETURN (SELECT least(coalesce(sum(p.need), 0), :budgets.MOST_TOKENS) FROM windlass.pass p
              WHERE p.gate = p_gate AND p.job <> ALL (p_but)
-               AND p.at BETWEEN windlass.now() - interval '5 seconds' AND windlass.now() + interval '1 second'
+               AND p.at BETWEEN windlass.now() - interval ':bucket.PROMISED_FOR s'
+                            AND windlass.now() + interval ':clock.SLIP s'
                AND NOT EXISTS (SELECT FROM windlass.held h WHERE h.id = p.job OFFSET 0));
 END $$;
 
@@ -394,8 +396,8 @@ END $$;
 -- the note take their turns after it, or p_turn is the lowest of them: see list_from.
 -- Callers: change, place_changed, enqueue_one, enqueue_aside, enqueue_new, offer_one, offer_part_jobs,
 -- claim_aside (before they put jobs aside), drop_passes, put_back, finish, admit_freed, admit_gate,
--- admit_unserved, set_task, set_queue, register, budget_change. May call: worker. Plan: pinned. Lock: none.
--- It only adds rows.
+-- admit_unserved, set_task, set_queue, register, budget_change, take_unique_key, end_waiting, replace_step. May
+-- call: worker. Plan: pinned. Lock: none. It only adds rows.
 CREATE OR REPLACE FUNCTION windlass.mark_gates_changed(
     p_gates text[], p_call boolean DEFAULT NULL, p_turn bigint DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql AS $$

@@ -140,14 +140,15 @@ CREATE OR REPLACE FUNCTION windlass.admit_lists(
     OUT rings windlass.held[], OUT rest text[])
 LANGUAGE plpgsql AS $$
 DECLARE
-    v_shut   text[] := '{}';
-    v_more   text := CASE p_kind WHEN 'order' THEN '"(concurrency_key|task_limit|fair_key)"'
-                                 WHEN 'key' THEN '"(task_limit|fair_key)"' ELSE '"fair_key"' END;
+    v_unserved text[] := '{}';  -- what no worker serves: queues, and what their jobs need
+    -- Options by which a job has further to go, and whether a setting may be the reason, too.
+    v_further text := CASE p_kind WHEN 'order' THEN '"(concurrency_key|task_limit|fair_key)"'
+                                  WHEN 'key' THEN '"(task_limit|fair_key)"' ELSE '"fair_key"' END;
     v_onward boolean := p_kind <> 'task' AND EXISTS (SELECT FROM windlass.task_setting t
                                                       WHERE t.concurrency IS NOT NULL);
-    v_ids    bigint[];
-    v_gates  text[];  -- of each of these
-    v_base   bigint := nextval('windlass.held_turn');
+    v_ids    bigint[];  -- the jobs that may go
+    v_gates  text[];    -- and the gate of each
+    v_base   bigint := nextval('windlass.held_turn');  -- what is drawn from now on is above it
     v_noted  record;
     j        record;
 BEGIN
@@ -160,7 +161,7 @@ BEGIN
         PERFORM windlass.count_running(substr(g, 6)) FROM unnest(p_gates) AS g;
     END IF;
     IF p_kind <> 'order' THEN
-        v_shut := windlass.unserved_places();
+        v_unserved := windlass.unserved_places();
     END IF;
     -- One more than may go is looked at: where that one has another limit, it might go as well.
     WITH list AS MATERIALIZED (
@@ -179,14 +180,15 @@ BEGIN
          CROSS JOIN LATERAL windlass.gate_places(u.gate) AS p),
     head AS MATERIALIZED (
         SELECT l.gate, l.room, l.leaving, f.*,
-               l.most IS NULL OR f.differ OR l.room <= 0 AND v_shut <> '{}' AS slow
+               l.most IS NULL OR f.differ OR l.room <= 0 AND v_unserved <> '{}' AS slow
           FROM list l
          CROSS JOIN LATERAL (
             SELECT array_agg(x.id) AS ids, min(x.lane) AS low, max(x.lane) AS high,
-                   bool_or(x.options::text ~ v_more) AS onward,
+                   bool_or(x.options::text ~ v_further) AS onward,
                    bool_or(windlass.limit_of(p_kind, x.options, t.concurrency, t.key_concurrency)
-                           IS DISTINCT FROM l.most OR substr(x.lane, 3) = ANY (v_shut)) AS differ
-              FROM (SELECT y.id, y.task, y.options, y.queue,
+                           IS DISTINCT FROM l.most OR substr(x.lane, 3) = ANY (v_unserved)
+                           OR x.replaces IS NOT NULL) AS differ
+              FROM (SELECT y.id, y.task, y.options, y.queue, y.replaces,
                            y.priority || ':' || windlass.place_of(y.queue,
                                                                   windlass.abilities_of(y.options)) AS lane
                       FROM windlass.held y WHERE y.gate = l.gate AND y.turn >= l.since ORDER BY y.turn
@@ -319,34 +321,34 @@ END $$;
 -- fair key (`rings`), or (`outs`) into its lane.
 -- Callers: admit_through. May call: worker. Plan: pinned, ordered. Lock: the gate's, held by the caller; the
 -- rows it moves, and lanes that must be declared, without waiting. In the waiting list of an ordering key no
--- job overtakes a locked one.
+-- job overtakes a locked one, nor one that has yet to replace another.
 -- The gate's note is removed before the list is read, so that a later note is not lost.
 CREATE OR REPLACE FUNCTION windlass.admit_gate(
     p_gate text, p_limit int, OUT n int, OUT nexts text[], OUT outs windlass.held[],
     OUT rings windlass.held[])
 LANGUAGE plpgsql AS $$
 DECLARE
-    h       windlass.held;
-    v_kind  text := split_part(p_gate, ':', 1);
-    v_task  text;
-    v_text  text;
-    v_limit bigint;
-    v_budget text := split_part(substr(p_gate, 8), '/', 1);  -- of budget:NAME/KEY
-    v_key   text := substr(p_gate, strpos(p_gate, '/') + 1);
-    v_burst float8;
-    v_shut  text[] := '{}';
-    v_busy  text[] := '{}';  -- lanes that were waited for in vain
-    v_lane  text;
-    v_place text;
-    v_taken bigint;
-    v_next  text;
-    v_locked boolean := false;
-    v_full  boolean := false;
-    v_leaving boolean;
-    v_turn  bigint;
-    v_from  bigint;
-    v_base  bigint := nextval('windlass.held_turn');
-    v_noted record;
+    h          windlass.held;
+    v_kind     text := split_part(p_gate, ':', 1);
+    v_task     text;    -- task and options of the job before: the limit of one like it is known
+    v_options  text;
+    v_limit    bigint;  -- how many jobs may be beyond the gate, or how many tokens there are
+    v_taken    bigint;  -- how many of these are gone
+    v_budget   text := split_part(substr(p_gate, 8), '/', 1);  -- of budget:NAME/KEY
+    v_key      text := substr(p_gate, strpos(p_gate, '/') + 1);
+    v_burst    float8;
+    v_unserved text[] := '{}';  -- what no worker serves: queues, and what their jobs need
+    v_place    text;            -- the same of this job
+    v_busy     text[] := '{}';  -- lanes that were waited for in vain
+    v_lane     text;
+    v_next     text;
+    v_locked   boolean := false;  -- somebody else has a job of the list
+    v_full     boolean := false;  -- there is no room for the first that is left
+    v_leaving  boolean;
+    v_turn     bigint;
+    v_from     bigint;
+    v_base     bigint := nextval('windlass.held_turn');  -- what is drawn from now on is above it
+    v_noted    record;
 BEGIN
     n := 0;
     nexts := '{}';
@@ -363,7 +365,7 @@ BEGIN
         SELECT p.taken, p.leaving INTO v_taken, v_leaving FROM windlass.gate_places(p_gate) AS p;
     END IF;
     IF v_kind IN ('key', 'task') THEN
-        v_shut := windlass.unserved_places();
+        v_unserved := windlass.unserved_places();
     END IF;
     IF v_kind = 'budget' THEN
         SELECT b.burst INTO v_burst FROM windlass.budget b WHERE b.name = v_budget;
@@ -371,6 +373,7 @@ BEGIN
     END IF;
     FOR h IN SELECT * FROM windlass.held x WHERE x.gate = p_gate AND x.turn >= v_from
               ORDER BY x.turn LOOP
+        EXIT WHEN h.replaces IS NOT NULL;  -- replace_step calls when it may go
         IF h.need > v_burst AND n < p_limit THEN
             -- Its budget can never hold that much: it steps aside, keeping its turn, and holds up nobody. See
             -- admit_over.
@@ -387,13 +390,13 @@ BEGIN
                     v_limit := 0;
                 END IF;
             END IF;
-        ELSIF v_task IS DISTINCT FROM h.task OR v_text IS DISTINCT FROM h.options::text THEN
+        ELSIF v_task IS DISTINCT FROM h.task OR v_options IS DISTINCT FROM h.options::text THEN
             v_task := h.task;
-            v_text := h.options::text;
+            v_options := h.options::text;
             v_limit := windlass.gate_limit(v_kind, h.task, h.options);
         END IF;
         v_place := windlass.place_of(h.queue, windlass.abilities_of(h.options));
-        IF v_place = ANY (v_shut) AND n < p_limit THEN
+        IF v_place = ANY (v_unserved) AND n < p_limit THEN
             -- No worker would run it: it gives up its slots and waits for its queue. See admit_unserved.
             PERFORM FROM windlass.held x WHERE x.id = h.id AND x.gate = p_gate FOR UPDATE SKIP LOCKED;
             IF FOUND THEN
@@ -403,8 +406,8 @@ BEGIN
             END IF;
             CONTINUE;
         END IF;
-        IF v_taken + h.need > v_limit AND v_shut <> '{}' THEN
-            v_taken := v_taken - windlass.hold_unserved(p_gate, v_shut);
+        IF v_taken + h.need > v_limit AND v_unserved <> '{}' THEN
+            v_taken := v_taken - windlass.hold_unserved(p_gate, v_unserved);
         END IF;
         v_full := v_taken + h.need > v_limit;
         EXIT WHEN v_full;

@@ -168,33 +168,40 @@ BEGIN
         RETURN;
     END IF;
     IF q.shed_latency IS NOT NULL THEN
-        SELECT o.latency INTO v_latency FROM windlass.observed o WHERE o.at > windlass.unix_time() - 30;
+        SELECT o.latency INTO v_latency FROM windlass.observed o
+         WHERE o.at > windlass.unix_time() - :admission.LATENCY_COUNTS;
     END IF;
     FOREACH v_seen IN ARRAY ARRAY[false, true] LOOP
         SELECT * INTO l FROM windlass.queue_load(
-            p_queue, ceil(greatest(q.max_depth * 1.2, q.shed_depth))::bigint, q.shed_wait IS NOT NULL,
-            v_seen);
+            p_queue, ceil(greatest(q.max_depth * :admission.URGENT, q.shed_depth))::bigint,
+            q.shed_wait IS NOT NULL, v_seen);
         v_level := windlass.shed_level(q, l.depth, l.wait, v_latency);
-        v_sheds := v_level >= 1 AND p_priority > 0 OR v_level >= 0.9 AND p_priority > 1 OR v_level >= 0.7
-                   AND p_priority >= 3;
+        v_sheds := v_level >= :admission.EMERGENCY AND p_priority > 0
+                   OR v_level >= :admission.CRITICAL AND p_priority > 1
+                   OR v_level >= :admission.WARNING AND p_priority > 2;
         v_full := windlass.pressure_at(q, l.depth) = 'full'
-                  AND (p_priority <> 0 OR l.depth >= q.max_depth * 1.2);
+                  AND (p_priority <> 0 OR l.depth >= q.max_depth * :admission.URGENT);
         IF NOT v_sheds AND NOT v_full THEN
             RETURN;
         END IF;
     END LOOP;
     IF v_sheds THEN
         RAISE EXCEPTION 'queue % is overloaded, at % of its limit, and refuses jobs of priority %', p_queue,
-            to_char(v_level * 100, 'FM999999990%'), (ARRAY['urgent', 'high', 'normal', 'low'])[p_priority + 1]
+            to_char(v_level * 100, 'FM999999990%'), (ARRAY[:states.PriorityName])[p_priority + 1]
             USING ERRCODE = 'WL012',
-                  DETAIL = json_build_object('queue', p_queue, 'retry_after', 10, 'level', v_level, 'n', p_n),
-                  HINT = 'Try again in 10 s, or enqueue with a higher priority what cannot wait';
+                  DETAIL = json_build_object('queue', p_queue, 'retry_after', :admission.SHED_RETRY_AFTER,
+                                             'level', v_level, 'n', p_n),
+                  HINT = 'Try again in :admission.SHED_RETRY_AFTER s, '
+                         'or enqueue with a higher priority what cannot wait';
     ELSE
         RAISE EXCEPTION 'queue % is full: % ready, and its max_depth is %', p_queue,
             CASE l.depth WHEN 1 THEN '1 job is' ELSE to_char(l.depth, 'FM999,999,999,990') || ' jobs are' END,
             to_char(q.max_depth, 'FM999,999,999,990')
-            USING ERRCODE = 'WL011', DETAIL = json_build_object('queue', p_queue, 'retry_after', 5, 'n', p_n),
-                  HINT = 'Try again in 5 s; it takes jobs again when it has fallen to 60%';
+            USING ERRCODE = 'WL011',
+                  DETAIL = json_build_object('queue', p_queue, 'retry_after', :admission.FULL_RETRY_AFTER,
+                                             'n', p_n),
+                  HINT = 'Try again in :admission.FULL_RETRY_AFTER s; '
+                         'it takes jobs again when it has fallen to 60%';
     END IF;
 END $$;
 
@@ -275,14 +282,15 @@ BEGIN
     SELECT * INTO q FROM windlass.queue x WHERE x.name = p_queue AND x.max_depth IS NOT NULL;
     IF FOUND THEN
         SELECT l.depth INTO v_depth
-          FROM windlass.queue_load(p_queue, ceil(q.max_depth * 1.2)::bigint, false) AS l;
+          FROM windlass.queue_load(p_queue, ceil(q.max_depth * :admission.URGENT)::bigint, false) AS l;
         v_is := windlass.pressure_at(q, v_depth);
         IF v_is <> q.pressure THEN
             SELECT l.depth INTO v_depth
-              FROM windlass.queue_load(p_queue, ceil(q.max_depth * 1.2)::bigint, false, true) AS l;
+              FROM windlass.queue_load(p_queue, ceil(q.max_depth * :admission.URGENT)::bigint, false,
+                                       true) AS l;
             v_is := windlass.pressure_at(q, v_depth);
         END IF;
-        IF v_is <> q.pressure OR v_depth >= q.max_depth * 0.7 THEN
+        IF v_is <> q.pressure OR v_depth >= q.max_depth * :admission.SOFT THEN
             RETURN json_build_object('fill', v_depth::float8 / q.max_depth, 'was', q.pressure, 'is', v_is);
         END IF;
     END IF;
@@ -312,10 +320,10 @@ END $$;
 CREATE OR REPLACE FUNCTION windlass.pressure_at(q windlass.queue, p_depth bigint) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE WHEN q.max_depth IS NULL THEN 'none'
-                WHEN p_depth >= q.max_depth OR q.pressure = 'full' AND p_depth::float8 / q.max_depth > 0.6
-                THEN 'full'
-                WHEN p_depth::float8 / q.max_depth >= 0.7
-                  OR q.pressure <> 'none' AND p_depth::float8 / q.max_depth > 0.6 THEN 'soft'
+                WHEN p_depth >= q.max_depth
+                  OR q.pressure = 'full' AND p_depth::float8 / q.max_depth > :admission.CLEAR THEN 'full'
+                WHEN p_depth::float8 / q.max_depth >= :admission.SOFT
+                  OR q.pressure <> 'none' AND p_depth::float8 / q.max_depth > :admission.CLEAR THEN 'soft'
                 ELSE 'none' END
 $$;
 
@@ -349,7 +357,7 @@ CREATE OR REPLACE FUNCTION windlass.change_pressure(p_queue text, p_was text, p_
 LANGUAGE sql SECURITY DEFINER AS $$
     UPDATE windlass.queue q SET pressure = p_is
      WHERE q.name = (SELECT x.name FROM windlass.queue x WHERE x.name = p_queue FOR NO KEY UPDATE SKIP LOCKED)
-       AND q.pressure = p_was AND p_is IN ('none', 'soft', 'full') AND q.max_depth IS NOT NULL
+       AND q.pressure = p_was AND p_is IN (:admission.Pressure) AND q.max_depth IS NOT NULL
 $$;
 
 -- The flow control of a queue: {"pressure": ...} as of its present depth [F4], and {"rate": ..., "why": ...}

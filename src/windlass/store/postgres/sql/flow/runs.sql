@@ -67,7 +67,7 @@ BEGIN
                count(*)::int AS n
           FROM unnest(p_rows) WITH ORDINALITY
             AS u (id, turn, since, enqueued_at, priority, attempt, deaths, queue, fair_key, task, payload,
-                  options, gate, need, i)
+                  options, gate, need, replaces, i)
          CROSS JOIN LATERAL (SELECT split_part(u.gate, ':', 1) AS kind,
                                     '"(' || CASE split_part(u.gate, ':', 1)
                                             WHEN 'order' THEN 'concurrency_key|task_limit'
@@ -90,21 +90,21 @@ BEGIN
               FROM (SELECT) AS one LEFT JOIN windlass.task_setting t ON t.name = l.task
              WHERE l.kind = 'task' OR t.concurrency IS NULL OFFSET 0) AS h
          CROSS JOIN LATERAL (
-            SELECT y.*, row_number() OVER w AS no, bool_and(y.fit) OVER w AS fits
+            SELECT y.*, row_number() OVER w AS no, bool_and(y.eligible) OVER w AS all_eligible
               FROM (SELECT v.ctid AS tid, v.id, v.turn, v.since, v.enqueued_at, v.attempt, v.task, v.payload,
                            v.options, v.gate, v.need,
-                           v.deaths = 0 AND v.xmax = 0 AND v.queue = p_lane.queue
+                           v.deaths = 0 AND v.xmax = 0 AND v.replaces IS NULL AND v.queue = p_lane.queue
                            AND v.priority = p_lane.priority
                            AND CASE WHEN v.task = l.task AND v.options::text IS NOT DISTINCT FROM l.options
                                THEN true
                                ELSE v.task <> ALL (p_tokens) AND coalesce(v.options::text !~ l.more, true)
                                     AND windlass.abilities_of(v.options) = p_lane.abilities
-                                    AND windlass.has_limit(l.kind, v.task, v.options, h.most) END AS fit
+                                    AND windlass.has_limit(l.kind, v.task, v.options, h.most) END AS eligible
                       FROM windlass.list_from(l.gate) AS s
                      CROSS JOIN windlass.held v
                      WHERE v.gate = l.gate AND v.turn >= s.turn ORDER BY v.turn LIMIT l.n * p_run) AS y
             WINDOW w AS (ORDER BY y.turn ROWS UNBOUNDED PRECEDING)) AS x
-         WHERE x.fits),
+         WHERE x.all_eligible),
     gone AS (DELETE FROM windlass.held h USING next y WHERE h.ctid = y.tid RETURNING h.need),
     offered AS (
         INSERT INTO windlass.ready (segment, lane, seq, id, attempt, deaths, task, payload, options,
