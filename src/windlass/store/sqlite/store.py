@@ -180,7 +180,7 @@ class SQLiteStore:
         return await self.database.wait(look, min(timeout, soon), by_time=True) is True
 
     async def forward_wakeups(self, queues: Sequence[str], forward: Callable[[records.WakeUp], None]) -> None:
-        """See Store.forward_wakeups: each process looks at the file."""
+        """See Store.forward_wakeups: each process has a socket of its own, and looks at the file."""
         receives = self.database.receives_others
         await self.database.watch(
             cluster.host_calls, lambda calls: forward(records.WakeUp(tuple(calls[1]), receives=receives))

@@ -77,6 +77,7 @@ class Database:
         threads, self._threads = self._threads, None
         for thread in threads or ():
             await asyncio.to_thread(thread.stop)
+        self._bell.close()
         self._file.closed()
 
     async def migrate(self) -> Migration:

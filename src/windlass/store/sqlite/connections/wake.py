@@ -1,16 +1,15 @@
-"""Waking those who wait: at once for what this process commits, within some milliseconds for what others do,
-whose commits change the time or the size of the write-ahead log.
+"""Waking those who wait: at once for what this process commits, by a datagram for what others do (see
+`datagrams`), and by polling where none arrives.
 
-Where a file system does not tell that, polling finds out. It asks for `data_version`, which costs a look into
-shared memory and changes with every commit of another connection; only then is it worth asking what has
-changed. In memory there is no other connection, and `total_changes` changes instead.
+Polling asks for `data_version`, which costs a look into shared memory and changes with every commit of
+another connection; only then is it worth asking what has changed. In memory there is no other connection, and
+`total_changes` changes instead.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator, Set
@@ -18,11 +17,10 @@ from typing import Any, Final, TypeVar
 
 import apsw
 
+from windlass.store.sqlite.connections.datagrams import Datagrams
+
 T = TypeVar("T")
-_Stamp = tuple[int, int] | None
 SHORTEST: Final = 0.010
-LOOK_EVERY: Final = 0.025
-"""Seconds between two looks at the write-ahead log, while somebody waits: some microseconds each."""
 LOOK_AGAIN: Final = 0.020
 """Seconds between two looks for something new, at least."""
 
@@ -34,13 +32,12 @@ class Bell:
         """`path` is that of the file; None: there are no other processes."""
         self._lock = threading.Lock()
         self._listeners: dict[asyncio.Event, asyncio.AbstractEventLoop] = {}
-        self._wal = None if path is None else f"{os.path.realpath(path)}-wal"
-        self._looks: dict[asyncio.AbstractEventLoop, asyncio.TimerHandle] = {}
+        self._datagrams = Datagrams(path, self._ring_here) if path is not None else None
 
     @property
     def receives_others(self) -> bool:
         """Return whether other processes can ring it."""
-        return self._wal is not None
+        return self._datagrams is not None and self._datagrams.listens
 
     @contextlib.contextmanager
     def listening(self) -> Iterator[asyncio.Event]:
@@ -48,45 +45,33 @@ class Bell:
         event, loop = asyncio.Event(), asyncio.get_running_loop()
         with self._lock:
             self._listeners[event] = loop
-        if self._wal is not None and loop not in self._looks:
-            self._look_later(loop, _stamp(self._wal), changed=True)
+        if self._datagrams is not None:
+            self._datagrams.join(loop)
         try:
             yield event
         finally:
+            if self._datagrams is not None:
+                self._datagrams.leave(loop)
             with self._lock:
                 del self._listeners[event]
-                others = loop in self._listeners.values()
-            if not others and loop in self._looks:
-                self._looks.pop(loop).cancel()
 
     def ring(self) -> None:
-        """Something was committed that somebody may be waiting for. Called by any thread."""
+        """Something was committed that somebody may be waiting for. Called by the writer's thread."""
+        self._ring_here()
+        if self._datagrams is not None:
+            self._datagrams.send()
+
+    def close(self) -> None:
+        """Hear other processes no more."""
+        if self._datagrams is not None:
+            self._datagrams.close()
+
+    def _ring_here(self) -> None:
         with self._lock:
             listeners = list(self._listeners.items())
         for event, loop in listeners:
             with contextlib.suppress(RuntimeError):  # a loop that closed has nobody left to wake
                 loop.call_soon_threadsafe(event.set)
-
-    def _look_later(self, loop: asyncio.AbstractEventLoop, seen: _Stamp, *, changed: bool) -> None:
-        self._looks[loop] = loop.call_later(LOOK_EVERY, self._look, loop, seen, changed)
-
-    def _look(self, loop: asyncio.AbstractEventLoop, seen: _Stamp, changed: bool) -> None:
-        """Ring where something was committed since the last look, or just before it: a clock of files that
-        ticks every few milliseconds gives two commits the same time."""
-        assert self._wal is not None
-        now = _stamp(self._wal)
-        if changed or now != seen:
-            self.ring()
-        self._look_later(loop, now, changed=now != seen)
-
-
-def _stamp(wal: str) -> _Stamp:
-    """Return what every commit changes of the write-ahead log."""
-    try:
-        found = os.stat(wal)
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_size
 
 
 async def until(
