@@ -300,10 +300,10 @@ class Windlass(_Registry):
         no loop; `await app.worker().run()` works until it is stopped.
 
         `queues` may name slots: {"mail": 8}. Without it, the settings say, else every queue that a task of
-        this app goes to. `id` is kept over restarts, and at most one live worker has it; without it, the
+        this app goes to. `id` is the last part of its label, and kept over restarts; without it, the
         setting `worker_id` says, else it is random [K13]. `abilities` are what it has that some jobs need, by
-        default those of the settings [K14]. Raises ConfigurationError or InvalidName where one cannot be.
-        For production, run `windlass worker`: it survives handlers that crash or hang."""
+        default those of the settings [K14]. Raises ConfigurationError or InvalidName where one cannot be. For
+        production, run `windlass worker`: it survives handlers that crash or hang."""
         from windlass.core.abilities import read_abilities
         from windlass.settings import read_queues, read_worker_id
         from windlass.worker.engine.embedded import Worker

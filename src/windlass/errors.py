@@ -16,7 +16,6 @@ WindlassError
 │       ├── QueueFull           the queue has reached its max_depth [F4]
 │       └── Shed                too much is going on for a job of this priority [F5]
 ├── WorkerLost                  a write by a worker that is no longer alive [C5]
-├── WorkerIdTaken               another live worker has the id that this one was given [K13]
 ├── ClaimLost                   a write for a claim that is not (or no longer) the worker's [C5]
 ├── TermLost                    a write of a coordinator whose term is over [K3]
 ├── Finalizing                  a part cannot come back while its parent's finalizer is out [P9]
@@ -146,14 +145,6 @@ class Shed(Refused):
 
 class WorkerLost(WindlassError):
     """A write by a worker that was retired or rescued; its jobs belong to others now [C5]."""
-
-
-class WorkerIdTaken(WindlassError):
-    """Another worker that is alive was given the same id [K13]. `worker` is its number in the store."""
-
-    def __init__(self, message: str, worker: int | None = None) -> None:
-        super().__init__(message)
-        self.worker = worker
 
 
 class ClaimLost(WindlassError):

@@ -202,7 +202,7 @@ def test_every_error_is_told_of_once() -> None:
 
 CARRYING = {
     "WL001": "AlreadyEnqueued", "WL011": "QueueFull", "WL012": "Shed", "WL019": "Finalizing",
-    "WL020": "WorkerIdTaken", "WL021": "SignalRefused",
+    "WL021": "SignalRefused",
 }  # fmt: skip
 """Codes whose errors carry more than a message."""
 

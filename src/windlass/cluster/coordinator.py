@@ -18,7 +18,6 @@ from typing import Final
 
 from windlass.cluster import duties, schedules
 from windlass.cluster.notices import Notices
-from windlass.cluster.store_gauges import StoreGauges
 from windlass.cluster.watch import HeartbeatWatch
 from windlass.core.abilities import in_words
 from windlass.core.counts import plural
@@ -42,7 +41,6 @@ FIRE_EVERY: Final = 0.5
 
 GOVERN_EVERY: Final = 5.0
 OBSERVE_EVERY: Final = 5.0
-SAMPLE_EVERY: Final = 20.0
 ROLLUP_EVERY: Final = 5.0
 COUNT_EVERY: Final = 5.0
 LOOK_EVERY: Final = 10.0
@@ -78,7 +76,6 @@ class Coordinator:
         self._length = term
         self._record = record or Recorder()
         self._notices = Notices(self._record)
-        self._gauges = StoreGauges(self._record.gauges)
         self._watch = HeartbeatWatch()
         self._term: int | None = None
         self.answered_at: float = float("-inf")
@@ -108,7 +105,6 @@ class Coordinator:
             ("rollup", ROLLUP_EVERY, lambda term: duties.rollup(store)),
             ("count", COUNT_EVERY, lambda term: duties.count_ends(store)),
             ("look", LOOK_EVERY, self._look),
-            ("sample", SAMPLE_EVERY, self._sample),
             ("rotate", ROTATE_EVERY, self._rotate),
             ("expire", EXPIRE_EVERY, lambda term: duties.expire(store)),
             ("warn", WARN_EVERY, self._warn),
@@ -168,7 +164,6 @@ class Coordinator:
         self._term = None
         self._unserved.clear()
         self._notices.forget()
-        self._gauges.forget()
 
     async def _rescue_for_ever(self) -> None:
         """Everybody watches, so that the next coordinator knows already who is dead. A lease is counted from
@@ -287,10 +282,6 @@ class Coordinator:
     async def _look(self, _: int) -> None:
         """Count how deep queues are, for charts [M3]."""
         self._record.standing(await self._store.depth())
-
-    async def _sample(self, _: int) -> None:
-        """Read the gauges of the store, for charts [M3]."""
-        self._gauges.read(await self._store.health())
 
     async def _assign(self, term: int) -> None:
         before = self._assigned[1] if self._assigned is not None and self._assigned[0] == term else None

@@ -55,7 +55,7 @@ async def test_time_runs_out_a_grace_after_the_jobs_had_theirs() -> None:
 @pytest.mark.parametrize(("age", "bloated"), [(HEALTHY - 1, True), (HEALTHY, False)])
 def test_a_child_that_is_too_big_at_once_is_told_from_one_that_grew(age: float, bloated: bool) -> None:
     clock = Clock(1000.0)
-    run = ChildRun(clock=clock)
+    run = ChildRun(1, clock=clock)
     clock.advance(age)
     assert not run.bloated
     run.recycle(60 * 2**20)
@@ -64,7 +64,7 @@ def test_a_child_that_is_too_big_at_once_is_told_from_one_that_grew(age: float, 
 
 
 def test_the_advice_names_a_figure_that_is_enough() -> None:
-    run = ChildRun(clock=Clock(1000.0))
+    run = ChildRun(1, clock=Clock(1000.0))
     run.recycle(60 * 2**20)
     assert run.advice(20 * 2**20).endswith(
         "--max-memory is 20 MiB; if the app needs that much by itself, set it to 128MiB"

@@ -194,7 +194,6 @@ class PostgresStore:
         self.report: Final = self._measures.report
         self.rollup: Final = self._measures.rollup
         self.measured: Final = self._measures.measured
-        self.history: Final = self._measures.history
         self.totals: Final = self._measures.totals
         self.ended: Final = self._counts.ended
         self.count_ends: Final = self._counts.count_ends

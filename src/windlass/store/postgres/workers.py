@@ -30,9 +30,9 @@ class Workers:
     async def register(self, worker: WorkerInfo) -> None:
         """See Store.register."""
         try:
-            *about, tasks, name, process, before, abilities = msgspec.structs.astuple(worker)
+            *about, tasks, abilities = msgspec.structs.astuple(worker)
             known = msgspec.json.encode(tasks).decode()
-            await self._db.value("register", *about, known, name, process, before, sorted(abilities))
+            await self._db.value("register", *about, known, sorted(abilities))
         except asyncpg.UniqueViolationError:
             raise ValueError(f"worker id {worker.id} was used before; draw a new one") from None
         except StoreForbidden as error:

@@ -347,7 +347,6 @@ class SQLiteStore:
     report: Final = _write(measures.report)
     rollup: Final = _write(measures.rollup)
     measured: Final = _read(measures.measured)
-    history: Final = _read(measures.history)
     totals: Final = _read(measures.totals)
     ended: Final = _read(measures.ended)
     count_ends: Final = _write(measures.count_ends)

@@ -16,7 +16,7 @@ import apsw
 from windlass.core.retry import DeathPolicy
 from windlass.core.routing import Published, choose_published
 from windlass.core.states import Kind
-from windlass.errors import ConfigurationError, WorkerIdTaken
+from windlass.errors import ConfigurationError
 from windlass.store.records import Heartbeat, Rescued, WorkerInfo, WorkerRecord
 from windlass.store.sqlite import transitions
 from windlass.store.sqlite.claims import must_live
@@ -44,12 +44,10 @@ def register(tx: Transaction, worker: WorkerInfo) -> None:
             f"host ({worker.host or machine.id}). SQLite serves the processes of one machine only: use "
             "PostgreSQL for several hosts, or stop the workers there"
         )
-    if worker.name and (holder := tx.one(_SQL["named"], (worker.name, worker.before))) is not None:
-        raise WorkerIdTaken(f"worker id {worker.name} is taken", holder[0])
     queues, tasks = encode(worker.queues).decode(), encode(worker.tasks).decode()
     about = (worker.id, worker.label, worker.host, worker.pid, queues, tasks, machine.id, machine.boot)
     abilities = encode(sorted(worker.abilities)).decode()
-    tx.run(_SQL["register"], (*about, worker.lease, tx.now, tx.now, worker.name, worker.process, abilities))
+    tx.run(_SQL["register"], (*about, worker.lease, tx.now, tx.now, abilities))
 
 
 def elsewhere(connection: apsw.Connection, now: float) -> tuple[str, str] | None:

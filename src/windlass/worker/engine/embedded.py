@@ -68,7 +68,6 @@ class Worker:
             )
         self._app = app
         self._queues = queues
-        self._given = given
         self._abilities = abilities
         self._label = make_label(app.settings.label_prefix, app.settings.label_version, given)
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -242,7 +241,6 @@ class Worker:
             self._queues,
             app.settings.lease,
             app.tasks.values(),
-            self._given,
             self._abilities,
         )
 

@@ -27,8 +27,6 @@ class Start(msgspec.Struct, frozen=True, tag=True):
     app: str
     label: str
     queues: dict[str, int | None]
-    given: str = ""
-    """The id that it was given, if any [K13]."""
 
 
 class Assign(msgspec.Struct, frozen=True, tag=True):

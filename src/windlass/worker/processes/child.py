@@ -118,7 +118,6 @@ class Child:
                     start.queues,
                     app.settings.lease,
                     app.tasks.values(),
-                    start.given,
                     app.settings.abilities,
                 ),
                 self,

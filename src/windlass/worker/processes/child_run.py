@@ -23,14 +23,16 @@ STEP: Final = 64
 
 
 class ChildRun:
-    """The run of one child. `failures` is how many in a row had failed soon before it."""
+    """The run of one child. `number` is that of its place, `failures` how many in a row had failed before."""
 
     def __init__(
         self,
+        number: int,
         failures: int = 0,
         child: Process | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self.number: Final = number
         self._failures = failures
         self.child = child
         """The process, where one was ready before this run began."""

@@ -67,8 +67,6 @@ class Process:
         """It had not moved for a lease. A frozen one ends only when it is thawed."""
         self.killed: bool = False
         """We ended it ourselves, so none of its jobs is to blame."""
-        self.dismissed: bool = False
-        """It was never given a place in the row."""
         self.failure: str | None = None
         self.reason: str | None = None
         self.memory: int = 0
@@ -152,7 +150,6 @@ class Process:
 
     async def dismiss(self) -> None:
         """End one that has no place in the row: it was given no slots, so it holds no job."""
-        self.dismissed = True
         self.kill()
         await exited(self._child)
         self._child.wait()

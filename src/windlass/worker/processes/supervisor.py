@@ -16,7 +16,6 @@ import logging
 import random
 import signal
 from collections.abc import Mapping
-from itertools import count
 from typing import Final
 
 from windlass.cluster.member import Member
@@ -62,8 +61,6 @@ class Supervisor:
         self._leavers: set[asyncio.Task[bool]] = set()
         self._unsettled: set[int] = set()
         """Processes that are gone, and whose jobs the store has refused to take back so far."""
-        self._ids: dict[str, Process | None] = {}
-        """The given ids that processes of this host have, until their jobs are handed back [K13]."""
         self._been_ready = False
         self._refused: str | None = None
         self._fork_server = ForkServer(address, environment, forks=settings.start == "fork")
@@ -101,8 +98,8 @@ class Supervisor:
         costing = asyncio.create_task(log_polling(self._store, self._settings.queues))
         try:
             async with asyncio.TaskGroup() as group:
-                for _ in range(self._settings.processes):
-                    group.create_task(self._keep())
+                for place in range(1, self._settings.processes + 1):
+                    group.create_task(self._keep(place))
         finally:
             chores = (membership, watching, forking, costing)
             for task in chores:
@@ -143,12 +140,12 @@ class Supervisor:
 
     # -- one place in the row of children ------------------------------------------------------------------
 
-    async def _keep(self) -> None:
-        """Keep one child alive: start it, see it out, replace it."""
+    async def _keep(self, number: int) -> None:
+        """Keep one child alive: start it, see it out, replace it. `number` is that of its place."""
         failures = 0
         replacement: Process | None = None
         while replacement is not None or not self._shutdown.begun.is_set():
-            changed, run = self._changed, ChildRun(failures, replacement)
+            changed, run = self._changed, ChildRun(number, failures, replacement)
             running = asyncio.create_task(self._run_child(run))
             await first(running, run.follow.wait(), run.died.wait())
             replacement = await self._replacement(run, running) if run.died.is_set() else None
@@ -175,10 +172,9 @@ class Supervisor:
 
     async def _replacement(self, run: ChildRun, running: asyncio.Task[bool]) -> Process | None:
         """The process that takes a dead child's place, if that may be at once. It registers while the dead
-        one's jobs are handed back, and is given slots after that. An id that it is given is not free before:
-        then it starts in its turn [K13]."""
-        may = run.failures == 1 and not self._shutdown.begun.is_set() and not self._settings.worker_id
-        starting = asyncio.create_task(self._try_to_start()) if may else None
+        one's jobs are handed back, and is given slots after that."""
+        may = run.failures == 1 and not self._shutdown.begun.is_set()
+        starting = asyncio.create_task(self._try_to_start(run.number)) if may else None
         try:
             await first(running)
             return None if starting is None else await starting
@@ -191,7 +187,7 @@ class Supervisor:
     async def _run_child(self, run: ChildRun) -> bool:
         """One child from start to hand-back. True: it left in good order. What goes wrong costs this place a
         pause, and the others nothing."""
-        changed, child = self._changed, run.child or await self._try_to_start()
+        changed, child = self._changed, run.child or await self._try_to_start(run.number)
         if child is None:
             return False
         label = child.label
@@ -210,13 +206,12 @@ class Supervisor:
             return False
         finally:
             self._children.discard(child)
-            self._ids = {own: other for own, other in self._ids.items() if other is not child}
             child.status_memory.close()
         return orderly
 
-    async def _try_to_start(self) -> Process | None:
+    async def _try_to_start(self, number: int) -> Process | None:
         """A child; None: it cannot be had, or is not wanted any more."""
-        starting = asyncio.create_task(self._start())
+        starting = asyncio.create_task(self._start(number))
         try:
             await first(starting, self._shutdown.begun.wait())
             return starting.result() if starting.done() else None
@@ -230,32 +225,15 @@ class Supervisor:
                 await to_the_end(_dismiss(starting))
         return None
 
-    async def _start(self) -> Process:
+    async def _start(self, number: int) -> Process:
         settings = self._settings
-        given = self._free_id()
+        given = f"{settings.worker_id}.{number}" if settings.worker_id else ""
         label = make_label(settings.label_prefix, settings.label_version, given)
         queues = {name: None if n is None else int(n) for name, n in settings.queues.items()}
-        start = Start(self._address, label, queues, given)
-        self._ids[given] = None
-        try:
-            child: Process | None = None
-            while child is None:
-                with contextlib.suppress(ForkServerGone):
-                    child = await Process.start(start, self.member, self._fork_server.fork, self._environment)
-        except BaseException:
-            self._ids.pop(given, None)  # without an id, those that start at once share one entry
-            raise
-        self._ids[given] = child
-        return child
-
-    def _free_id(self) -> str:
-        """ID.1, ID.2 …: the first that no process of this host has. One that takes the place of another which
-        still leaves has the next [K13]."""
-        given = self._settings.worker_id
-        if not given:
-            return ""
-        self._ids = {own: child for own, child in self._ids.items() if child is None or not child.dismissed}
-        return next(own for number in count(1) if (own := f"{given}.{number}") not in self._ids)
+        start = Start(self._address, label, queues)
+        while True:
+            with contextlib.suppress(ForkServerGone):
+                return await Process.start(start, self.member, self._fork_server.fork, self._environment)
 
     async def _see_out(self, child: Process, run: ChildRun, label: str) -> int:
         """Hear a child until its end; the answer is its exit code."""
