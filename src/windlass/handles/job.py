@@ -39,6 +39,7 @@ from windlass.store.signal_rules import keyed
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
+    from windlass.running.store_handle import StoreHandle
 
 R_co = TypeVar("R_co", covariant=True)
 SignalAnswer: TypeAlias = Literal["delivered", "kept", "repeated"]
@@ -249,10 +250,19 @@ class Job(_Handle, Generic[R_co]):
         return _answer(await self._app._producer.asignal(self._as_sent(name, text, task, once), connection))
 
     def _as_sent(self, name: str, text: str, task: str | None, once: Once | None) -> NewSignal:
+        self._check_id()
         kept = seal(self._app.codec, text, Purpose("signal", task or ""))
         return NewSignal(self.id, name, text, kept, once)
 
     # -- how --------------------------------------------------------------------------------------------
+
+    def _store_handle(self) -> StoreHandle:
+        self._check_id()
+        return super()._store_handle()
+
+    def _check_id(self) -> None:
+        if self.receipt == "on_commit":
+            raise JobNotFound(WAITS_FOR_COMMIT)
 
     def _act(self, verb: Verb) -> Callable[[Ops], Awaitable[Any]]:
         async def act(ops: Ops) -> str:
