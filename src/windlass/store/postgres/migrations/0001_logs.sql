@@ -659,8 +659,8 @@ CREATE TABLE windlass.imported (
 -- Gates: where keyed and limited jobs wait until there is room for them [F1] [F3] [F6]; see
 -- windlass.core.flow.gates. A held job stands in the waiting list of a gate, or, where that is NULL, in the
 -- ring of its fair key. `since` is when it became ready. `need`: how much of the gate's room it takes, which
--- is 1 but for tokens. `replaces`: the job in a lane whose place it takes [E6]. It has its turn in the list of
--- its ordering key, and nobody passes it there; it goes on when that one is gone, see replace_step.
+-- is 1 but for tokens. `replaces`: the job in a lane whose place it takes [E6]. It has its turn in the list
+-- of its ordering key, and nobody passes it there; it goes on when that one is gone, see replace_step.
 CREATE SEQUENCE windlass.held_turn MINVALUE 1 NO CYCLE CACHE 1;
 CREATE TABLE windlass.held (
     id          bigint PRIMARY KEY,

@@ -90,9 +90,9 @@ BEGIN
     DELETE FROM windlass.report WHERE id = ANY (p_reports);
 END $$;
 
--- Removes what has outlived its time, up to p_limit of each: rows of charts, by their span; events older than p_event_kept seconds or beyond the last p_events; and reporters
--- that have been silent for p_reporter_kept seconds and are no living worker. `more`: of something it took as
--- much as it may.
+-- Removes what has outlived its time, up to p_limit of each: rows of charts, by their span; events older than
+-- p_event_kept seconds or beyond the last p_events; and reporters that have been silent for p_reporter_kept
+-- seconds and are no living worker. `more`: of something it took as much as it may.
 -- Callers: the store's rollup. May call: worker. Plan: pinned. Lock: the rows it removes; the caller holds
 -- that of rollup_take.
 -- Their numbers say how many events there are; what an epoch has passed over, a billion and more, does not
