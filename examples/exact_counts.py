@@ -43,7 +43,7 @@ def main(payments: int = 2000) -> None:
                 until(partial(lambda left: queue.depth().ready < left, left))
                 kill()
         with worker(*command):
-            queue.drain(timeout="60s")
+            queue.wait_until_empty(timeout="60s")
         ended = {state: app.jobs(state=state).count().jobs for state in ("succeeded", "dead")}
         print(f"logs      {ended}, {sum(ended.values()) - len(ids)} more than receipts")
         print(f"metrics   {scraped()}")

@@ -69,7 +69,7 @@ def main() -> None:
         done = [app.job(id).result(timeout=30) for id in many]
         print(f"ran       {len(done) + 3} jobs to success, {time.monotonic() - began:.1f} s after the first")
     finally:
-        worker.terminate()  # the first SIGTERM drains: running jobs finish, the rest is handed back
+        worker.terminate()  # the first SIGTERM shuts down: running jobs finish, the rest is handed back
         worker.wait()
     app.close()
     folder.cleanup()

@@ -45,8 +45,8 @@ async def main() -> None:
             print(f"meanwhile {await job.aresult(timeout=10)}; {(await mail.adepth()).ready} mails wait")
             await mail.aset(concurrency=8)
             await mail.aresume()
-            await mail.adrain(timeout="10s")
-            print(f"drained   {(await app.jobs(queue='mail', state='succeeded').acount()).jobs} mails sent")
+            await mail.await_until_empty(timeout="10s")
+            print(f"emptied   {(await app.jobs(queue='mail', state='succeeded').acount()).jobs} mails sent")
             print(f"healthy   {worker.readiness()[0]}")
         print(f"duties    {await app.amaintain('promote')}")
 

@@ -44,7 +44,7 @@ def main(changes: int = 160) -> None:
         prepare(app, TABLE)
         app.queue("partner").ensure(max_depth=20)
         waits = produce(changes)
-        app.queue("partner").drain(timeout="60s")
+        app.queue("partner").wait_until_empty(timeout="60s")
         watermarks = [sys.executable, "-m", "windlass", "watermarks", "partner", "--json"]
         marks = json.loads(subprocess.check_output(watermarks))["watermarks"]
         with transaction(app) as connection:

@@ -8,4 +8,4 @@ from windlass.store.records import JobRecord
 
 def stored(job: Job[Any]) -> JobRecord:
     """The record of a job, from plain code or from a loop."""
-    return job._found(job._store_handle().call(job._look))
+    return job._run(job._look)

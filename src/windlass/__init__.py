@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from windlass.chunks.parts import Part
     from windlass.chunks.ranges import Ranges, Shards
     from windlass.core.states import Priority, State
+    from windlass.endings import Cancelled, Dead, Retry, Snooze, SourceGone, Throttled
     from windlass.errors import WindlassError
     from windlass.handles.budget import Budget
     from windlass.handles.events import StreamEvent
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from windlass.handles.queue import Queue
     from windlass.handles.results import result_of, results_of
     from windlass.running.context import Context, current_context
-    from windlass.signals import Cancelled, Dead, Retry, Snooze, SourceGone, Throttled
     from windlass.tasks.costs import Cost
     from windlass.tasks.task import Task
     from windlass.worker.handlers.pool import WarmPool
@@ -96,14 +96,14 @@ _HOMES: Final = {
     "handles.queue": ("Queue",),
     "handles.results": ("result_of", "results_of"),
     "running.context": ("Context", "current_context"),
-    "signals": ("Cancelled", "Dead", "Retry", "Snooze", "SourceGone", "Throttled"),
+    "endings": ("Cancelled", "Dead", "Retry", "Snooze", "SourceGone", "Throttled"),
     "tasks.costs": ("Cost",),
     "tasks.task": ("Task",),
     "worker.handlers.pool": ("WarmPool",),
 }
 """The homes of the names imported above, for the running program; tests/house compares both."""
 
-_MODULES: Final = ("app", "codec", "errors", "settings", "signals")
+_MODULES: Final = ("app", "codec", "endings", "errors", "settings")
 """Modules that `import windlass` gives access to besides."""
 
 if not TYPE_CHECKING:  # type checkers would take any name for one of ours

@@ -27,12 +27,12 @@ from windlass.core.routing import Routes
 from windlass.core.states import State, StateName
 from windlass.errors import ConfigurationError, InvalidName
 from windlass.handles import signal_links
-from windlass.handles.bulk import job_filter
 from windlass.handles.group import GROUP, Group, end_of_group
 from windlass.handles.job import Job, SignalAnswer, id_of
 from windlass.handles.jobs import Jobs
 from windlass.handles.parent import Parent
 from windlass.handles.queue import Queue, TaskSettings
+from windlass.operations.walks import job_filter
 from windlass.running import loopthread
 from windlass.running.encoding import as_signal, decode
 from windlass.running.producer import Producer
@@ -56,8 +56,8 @@ if TYPE_CHECKING:
     from windlass.testing import Clock, TestMode
     from windlass.testing.mode import CallerThread
     from windlass.web.http.guard import Authorize
-    from windlass.worker.engine.drain import Drained
     from windlass.worker.engine.embedded import Worker
+    from windlass.worker.engine.run_until_idle import RunCounts
 
 T = TypeVar("T")
 
@@ -127,14 +127,7 @@ class Windlass(_Registry):
 
     def job(self, id: int | str) -> Job[Any]:
         """The handle of a job, from its id."""
-        return Job(
-            id_of(id),
-            store_handle=self._store_handle,
-            decode=lambda record: decode(self._unsealed_result(record)),
-            codec=self.codec,
-            change_of=self._read_change,
-            producer=lambda: self._producer,
-        )
+        return Job(self, id_of(id), lambda record: decode(self._unsealed_result(record)))
 
     def signal(
         self,
@@ -186,9 +179,6 @@ class Windlass(_Registry):
     def _handle_of(self, job: Job[Any] | int | str) -> Job[Any]:
         return job if isinstance(job, Job) else self.job(job)
 
-    def _job_of(self, record: JobRecord) -> Job[Any]:
-        return self.named(record.task).job(record.id)
-
     def _read_change(self, record: JobRecord, given: Mapping[str, Any]) -> JobChange:
         return read_change(self, record, given)
 
@@ -210,7 +200,7 @@ class Windlass(_Registry):
 
     def parent(self, id: int | str) -> Parent:
         """The handle of a job that was split into parts, from its id."""
-        return Parent(id_of(id), store_handle=self._store_handle, codec=self.codec)
+        return Parent(self, id_of(id))
 
     def jobs(
         self,
@@ -230,13 +220,13 @@ class Windlass(_Registry):
         "RuntimeError", and finds such jobs only; `limit` how many at most, the newest."""
         names = {"queue": name_of(queue), "task": name_of(task)}
         where = job_filter(**names, state=state, tag=tag, text=text, error=error)
-        return Jobs(self._store_handle, where, limit, self._job_of, self.codec)
+        return Jobs(self, where, limit)
 
     # -- managing ---------------------------------------------------------------------------------------
 
     def queue(self, name: str) -> Queue:
         """The handle of a queue: pause it, set it, ask for its depth, wait until it is empty [K11]."""
-        return Queue(name, store_handle=self._store_handle)
+        return Queue(self, name)
 
     def queues(self) -> list[QueueRecord]:
         """Every queue, by name: its settings, and how it stands [K11]."""
@@ -248,7 +238,7 @@ class Windlass(_Registry):
 
     def task_settings(self, name: str) -> TaskSettings:
         """The stored settings of the task with this name, whether its code is here or not [K11]."""
-        return TaskSettings(name, store_handle=self._store_handle)
+        return TaskSettings(self, name)
 
     def maintain(self, duty: Duty) -> dict[str, Any]:
         """Do a duty of the coordinator once and return its counts: promote, retention, rescue, schedules,
@@ -267,13 +257,13 @@ class Windlass(_Registry):
 
     def run_until_idle(
         self, *, queues: Sequence[str] | None = None, concurrency: int = 32, wait: Duration = 0
-    ) -> Drained:
+    ) -> RunCounts:
         """Run jobs in this process until none is ready and none runs; see `arun_until_idle`."""
         return self._drive(self.arun_until_idle(queues=queues, concurrency=concurrency, wait=wait))
 
     async def arun_until_idle(
         self, *, queues: Sequence[str] | None = None, concurrency: int = 32, wait: Duration = 0
-    ) -> Drained:
+    ) -> RunCounts:
         """Run jobs in this process until none is ready and none runs, and say how they ended.
 
         `queues` None means every queue. Jobs scheduled for later, retries included, are left alone unless
@@ -281,13 +271,13 @@ class Windlass(_Registry):
         `concurrency` at a time, plain functions in as many threads.
         """
         from windlass.worker.engine.declare import declare_budgets
-        from windlass.worker.engine.drain import drain
+        from windlass.worker.engine.run_until_idle import run_until_idle
 
         async with self._store_handle().here() as store:
             await declare_budgets(self, store)
             await self.hooks.start()
             try:
-                return await drain(
+                return await run_until_idle(
                     store,
                     self._tasks,
                     queues=queues,
@@ -310,10 +300,10 @@ class Windlass(_Registry):
         no loop; `await app.worker().run()` works until it is stopped.
 
         `queues` may name slots: {"mail": 8}. Without it, the settings say, else every queue that a task of
-        this app goes to. `id` is kept over restarts, and at most one live worker has it; without it, the
+        this app goes to. `id` is the last part of its label, and kept over restarts; without it, the
         setting `worker_id` says, else it is random [K13]. `abilities` are what it has that some jobs need, by
-        default those of the settings [K14]. Raises ConfigurationError or InvalidName where one cannot be.
-        For production, run `windlass worker`: it survives handlers that crash or hang."""
+        default those of the settings [K14]. Raises ConfigurationError or InvalidName where one cannot be. For
+        production, run `windlass worker`: it survives handlers that crash or hang."""
         from windlass.core.abilities import read_abilities
         from windlass.settings import read_queues, read_worker_id
         from windlass.worker.engine.embedded import Worker

@@ -16,7 +16,6 @@ WindlassError
 │       ├── QueueFull           the queue has reached its max_depth [F4]
 │       └── Shed                too much is going on for a job of this priority [F5]
 ├── WorkerLost                  a write by a worker that is no longer alive [C5]
-├── WorkerIdTaken               another live worker has the id that this one was given [K13]
 ├── ClaimLost                   a write for a claim that is not (or no longer) the worker's [C5]
 ├── TermLost                    a write of a coordinator whose term is over [K3]
 ├── Finalizing                  a part cannot come back while its parent's finalizer is out [P9]
@@ -24,7 +23,7 @@ WindlassError
 ├── QueueNotFound
 ├── ResultTimeout               the result did not arrive in time
 ├── BudgetTimeout               the tokens of a budget did not arrive in time [F1]
-├── DrainTimeout                a queue still has jobs that are ready or running [K11]
+├── QueueNotEmpty               a queue still has jobs that are ready or running [K11]
 ├── JobFailed                   the awaited job ended dead or cancelled
 ├── ResultInvalid               the kept result does not fit the task's return annotation
 ├── GroupClosed                 a group takes no more jobs [W4]
@@ -148,14 +147,6 @@ class WorkerLost(WindlassError):
     """A write by a worker that was retired or rescued; its jobs belong to others now [C5]."""
 
 
-class WorkerIdTaken(WindlassError):
-    """Another worker that is alive was given the same id [K13]. `worker` is its number in the store."""
-
-    def __init__(self, message: str, worker: int | None = None) -> None:
-        super().__init__(message)
-        self.worker = worker
-
-
 class ClaimLost(WindlassError):
     """A write for a claim or job that is not, or no longer, the worker's own [C5]."""
 
@@ -199,7 +190,7 @@ class BudgetTimeout(WindlassError, TimeoutError):
     """A budget had not so many tokens within the time given; none were taken [F1]."""
 
 
-class DrainTimeout(WindlassError, TimeoutError):
+class QueueNotEmpty(WindlassError, TimeoutError):
     """A queue still had jobs that were ready or running when the time given was over [K11]."""
 
 

@@ -301,8 +301,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     [K9]."""
 
     worker_id: Annotated[str, read_worker_id] = ""
-    """The id of a worker, kept over restarts; its processes are ID.1, ID.2 and so on. At most one live worker
-    has it. Empty: random for each process [K13]."""
+    """The id of a worker, kept over restarts; its processes are ID.1, ID.2 and so on. Empty: random for each
+    process [K13]."""
 
     label_prefix: Annotated[str, _word] = ""
     """The first part of a worker's label; the host's name if empty [K7]."""

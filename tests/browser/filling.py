@@ -13,7 +13,7 @@ from typing import Final
 from tests.browser.shop import HOSTILE, PART
 from tests.browser.stage import Stage
 from windlass.core.histogram import buckets
-from windlass.core.rollup import MINUTE, Gauges, Reading, Sample
+from windlass.core.rollup import MINUTE, Sample
 from windlass.core.states import State
 from windlass.store.fields import NewBudget
 from windlass.store.records import Event, Report, WorkerInfo
@@ -97,13 +97,7 @@ async def _tell(stage: Stage, text: str) -> None:
         Event(at=now - 300.0, kind="operator", text="paused queue backlog", worker=text[:60]),
         Event(at=now - 30.0, kind="retry", text=text, queue="flaky", task="mail.flaky", attempt=1),
     ]
-    labels = [(worker.label, worker.host) for worker in await stage.store.workers()]
-    gauges = [
-        each
-        for minute in range(2, 60)
-        for each in _gauges(now - now % MINUTE - minute * MINUTE, minute, labels)
-    ]
-    report = Report(samples=samples, gauges=gauges, events=events)
+    report = Report(samples=samples, events=events)
     await stage.store.report(secrets.randbelow(2**62) + 1, 1, report)
     while (await stage.store.rollup()).more:
         pass
@@ -123,36 +117,3 @@ def _minute(at: int, ago: int) -> Sample:
         waits=buckets([chance.lognormvariate(1.5, 0.7) * slow for _ in range(runs)]),
         runs=buckets([chance.lognormvariate(3.0, 0.5) for _ in range(runs)]),
     )
-
-
-def _gauges(at: int, ago: int, labels: list[tuple[str, str]]) -> list[Gauges]:
-    """What the gauges of workers, their hosts and the store showed in one minute."""
-    chance = random.Random(ago)
-    wave = 1 + 0.6 * math.sin(ago / 9)
-
-    def read(size: float) -> Reading:
-        value = size * wave * chance.uniform(0.8, 1.2)
-        return Reading(int(value), 1, int(value * chance.uniform(1.0, 1.6)))
-
-    calls = buckets([chance.lognormvariate(0.5, 0.6) for _ in range(20)])
-    sizes = {"cpu": 400, "memory": 60e6, "lag": 4, "running": 500}
-    workers = [
-        Gauges(
-            at=at,
-            of="worker",
-            name=label,
-            host=host,
-            values={**{name: read(size) for name, size in sizes.items()}, "slots": Reading(1600, 1, 1600)},
-            calls=calls,
-        )
-        for label, host in labels
-    ]
-    machine = {
-        "machine_cpu": read(400),
-        "machine_memory": read(3e9),
-        "machine_total": Reading(8 << 30, 1, 8 << 30),
-    }
-    names = {host for _, host in labels if host}
-    hosts = [Gauges(at=at, of="host", name=host, values=machine) for host in names]
-    store = {"bytes": read(9e7), "wal_file": read(4e6), "lock_waits": read(300)}
-    return [*workers, *hosts, Gauges(at=at, of="store", values=store)]

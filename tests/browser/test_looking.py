@@ -113,37 +113,3 @@ async def test_the_first_tab_skips_to_the_content(opened: Opener, stage: Stage, 
     await expect(page.locator("a.skip")).to_be_focused()
     await page.keyboard.press("Enter")
     await expect(page.locator("main")).to_be_focused()
-
-
-async def test_m3_a_worker_has_its_history_over_the_range_of_the_address(
-    opened: Opener, stage: Stage, filled: Filled
-) -> None:
-    """From the list to one worker and to its host; by keys, the values are told with their units."""
-    page = await opened("/workers")
-    memory = page.locator("#chart-memory [data-chart]")
-    await expect(memory.locator("path.series")).to_have_count(2)
-    await memory.focus()
-    await page.keyboard.press("Home")
-    await page.keyboard.press("PageDown")
-    await expect(memory.locator("output")).to_contain_text(re.compile(r"together [\d.]+ MiB"))
-    worker = next(each for each in await stage.store.workers() if each.id != filled.silent)
-    await page.get_by_role("link", name=worker.label, exact=True).click()
-    await expect(page.locator("h1")).to_have_text(worker.label)
-    await expect(page.locator("#workers tbody tr")).to_have_count(1)
-    await expect(page.locator("#chart-cpu .keys")).to_contain_text("highest")
-    day = page.get_by_role("link", name=re.compile(r"24\s+h"))
-    await day.click()
-    await expect(day).to_have_attribute("aria-current", "true")
-    assert "worker=" in page.url
-    assert "range=24h" in page.url
-    await page.get_by_role("link", name=worker.host, exact=True).click()
-    await expect(page.locator("#chart-machine-cpu path.series")).to_have_count(1)
-    await expect(page.locator("#chart-machine-cpu .keys")).to_contain_text("%")
-
-
-async def test_m3_the_store_has_its_history(opened: Opener, stage: Stage, filled: Filled) -> None:
-    page = await opened("/operations")
-    for name in ("latency", "size", "wal-file", "lock-waits"):
-        await expect(page.locator(f"#chart-{name} path.series").first).to_be_visible()
-    await page.locator("#chart-size summary").click()
-    await expect(page.locator("#chart-size tbody")).to_contain_text("MiB")

@@ -105,15 +105,15 @@ async def test_p9_cancel_cascades(memory: Windlass) -> None:
         await asyncio.Event().wait()
 
     job = await load.aenqueue()
-    draining = asyncio.create_task(memory.arun_until_idle())
+    idle = asyncio.create_task(memory.arun_until_idle())
     await running.wait()
     assert await job.acancel() == "requested"
     parts = await memory.parent(job.id).aparts()
     for part in parts:
         if part.job is not None:
             await memory.job(part.job).acancel()  # as a worker hears it with its next heartbeat
-    draining.cancel()
-    await asyncio.gather(draining, return_exceptions=True)
+    idle.cancel()
+    await asyncio.gather(idle, return_exceptions=True)
     assert await job.astatus() is State.CANCELLED
     states = [part.state for part in await memory.parent(job.id).aparts()]
     assert states == [State.CANCELLED] * 2 + [State.WAITING] * 3

@@ -220,3 +220,16 @@ def test_the_line_of_the_page_gives_the_shell_what_it_needs(name: str) -> None:
         assert "_windlass_completion" in shell("bash", "--norc", "-c", f"{line}; complete -p windlass")
     else:
         shell(name, "-c", line)
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        (["quues"], "No such command 'quues'; did you mean queues?"),
+        (["worker", "shop:app", "--frob"], "No such option '--frob'."),
+    ],
+)
+def test_a_word_that_does_not_exist_is_refused(typed: list[str], said: str) -> None:
+    result = windlass(*typed)
+    assert result.exit_code == 2
+    assert said in " ".join(result.stderr.split())

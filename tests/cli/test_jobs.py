@@ -9,7 +9,7 @@ import pytest
 from tests.cli.kit import Desk
 from tests.conformance.kit import Rig, failure
 from windlass.core.states import Kind, State
-from windlass.signals import MAX_DELAY
+from windlass.endings import MAX_DELAY
 from windlass.store.records import Checkpoint, Step, Wait
 
 HOSTILE = "[red]x[/red] \x1b]0;owned\x07 \u202e\u2028"

@@ -115,6 +115,15 @@ def sample(field: Field, after: int = 1) -> dict[str, Any]:
     return {field.kept: value, **(sample(JOB_OPTIONS[field.beside], after) if field.beside else {})}
 
 
+def unsaid(record: msgspec.Struct) -> set[str]:
+    """Names of the fields that are as by default: a test that means all of them has none."""
+    return {
+        info.name
+        for info in msgspec.structs.fields(record)
+        if getattr(record, info.name) in (info.default, info.default_factory)
+    }
+
+
 def job(task: str = "t", **fields: Any) -> NewJob:
     """A job to enqueue; fields of its options may be given directly."""
     options = {name: fields.pop(name) for name in OPTION_FIELDS & fields.keys()}

@@ -1,14 +1,17 @@
 """Many jobs by filter: counted, retried, cancelled, deleted, each once, in batches [O6]."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pytest
 
 from tests.conformance.kit import Rig, failure
+from windlass import Windlass
 from windlass.core.states import Kind, State
 from windlass.errors import InvalidOption
-from windlass.handles import bulk
-from windlass.handles.bulk import Count
+from windlass.operations import walks
+from windlass.operations.operation import CODE, Ops
+from windlass.operations.walks import Count
 from windlass.store.records import JobFilter, Matches
 
 
@@ -38,6 +41,10 @@ class Busy:
         return answers
 
 
+def asked(store: Any) -> Ops:
+    return Ops(Windlass(), store, CODE)
+
+
 async def dead(rig: Rig, count: int) -> list[int]:
     ids = await rig.add(*(["t"] * count), tags=("red",))
     worker = await rig.worker()
@@ -49,7 +56,7 @@ async def dead(rig: Rig, count: int) -> list[int]:
 async def test_count_stops_at_its_cap(rig: Rig, cap: int, found: Count) -> None:
     await rig.add(*(["t"] * 7))
     await rig.one("other")
-    assert await bulk.count(rig.store, JobFilter(task="t"), cap) == found
+    assert await walks.count(rig.store, JobFilter(task="t"), cap) == found
     assert str(found) == ("6 or more" if found.more else "7")
 
 
@@ -57,8 +64,8 @@ async def test_count_stops_at_its_cap(rig: Rig, cap: int, found: Count) -> None:
 async def test_retry_where_the_jobs_leave_the_filter(rig: Rig, batch: int) -> None:
     ids = await dead(rig, 7)
     seen: list[int] = []
-    answers = await bulk.apply(
-        rig.store, JobFilter(state=State.DEAD), "retry", batch=batch, progress=seen.append
+    answers = await walks.apply(
+        asked(rig.store), JobFilter(state=State.DEAD), "retry", batch=batch, progress=seen.append
     )
     assert answers == {"retried": 7}
     assert seen[-1] == 7
@@ -70,7 +77,7 @@ async def test_retry_where_the_jobs_leave_the_filter(rig: Rig, batch: int) -> No
 async def test_retry_where_the_jobs_stay_in_the_filter(rig: Rig, batch: int) -> None:
     await dead(rig, 5)
     await rig.add("t", "t", tags=("red",))
-    answers = await bulk.apply(rig.store, JobFilter(tag="red"), "retry", batch=batch)
+    answers = await walks.apply(asked(rig.store), JobFilter(tag="red"), "retry", batch=batch)
     assert answers == {"retried": 5, "unchanged": 2}
 
 
@@ -80,20 +87,20 @@ async def test_cancel_and_delete(rig: Rig) -> None:
     await rig.add("t", "t", "t")
     await rig.one(queue="other")
     where = JobFilter(queue="default")
-    assert await bulk.apply(rig.store, where, "cancel", batch=2) == {"cancelled": 3, "requested": 1}
-    assert await bulk.apply(rig.store, where, "delete", batch=2) == {"deleted": 3, "requested": 1}
+    assert await walks.apply(asked(rig.store), where, "cancel", batch=2) == {"cancelled": 3, "requested": 1}
+    assert await walks.apply(asked(rig.store), where, "delete", batch=2) == {"deleted": 3, "requested": 1}
     assert len(await rig.listing()) == 2
 
 
 async def test_a_limit_takes_the_newest(rig: Rig) -> None:
     ids = await rig.add("a", "b", "c", "d", "e")
-    assert await bulk.apply(rig.store, JobFilter(), "delete", batch=2, limit=3) == {"deleted": 3}
+    assert await walks.apply(asked(rig.store), JobFilter(), "delete", batch=2, limit=3) == {"deleted": 3}
     assert sorted(job.id for job in await rig.listing()) == sorted(ids[:2])
 
 
 async def test_no_job_is_acted_on_twice(rig: Rig) -> None:
     await dead(rig, 5)
-    answers = await bulk.apply(Echoing(rig), JobFilter(tag="red"), "retry", batch=2)  # type: ignore[arg-type]
+    answers = await walks.apply(asked(Echoing(rig)), JobFilter(tag="red"), "retry", batch=2)
     assert answers == {"retried": 5}
 
 
@@ -109,7 +116,7 @@ async def test_every_job_is_acted_on_that_matched_when_it_began(rig: Rig, state:
             await rig.one("later", delay=1)
         await rig.clock.advance(2)
     some = await rig.listing(state=state) if state else await rig.listing()
-    answers = await bulk.apply(Busy(rig, worker), JobFilter(state=state), "cancel", batch=1)  # type: ignore[arg-type]
+    answers = await walks.apply(asked(Busy(rig, worker)), JobFilter(state=state), "cancel", batch=1)
     assert answers == {"cancelled": 1, "requested": len(some) - 1}
 
 
@@ -119,22 +126,22 @@ async def test_a_count_and_a_walk_go_on_where_a_moment_is_over(
 ) -> None:
     """[S5] A snapshot must not last: what is left is looked at in another one, and told as such."""
     if rig.name == "memory":
-        monkeypatch.setattr(bulk, "AT_ONCE", step)
+        monkeypatch.setattr(walks, "AT_ONCE", step)
     else:
-        monkeypatch.setattr(bulk, "MOMENT", 0.0)
+        monkeypatch.setattr(walks, "MOMENT", 0.0)
         monkeypatch.setattr(f"windlass.store.{rig.name}.listing.MAX_ROWS", step)
         monkeypatch.setattr("windlass.store.postgres.listing.MAX_ROWS", step)
         monkeypatch.setattr("windlass.store.postgres.listing_walk.FEW_ROWS", 1)
     ids = await rig.add(*["t"] * 7)
-    assert await bulk.count(rig.store, JobFilter()) == Count(7)
+    assert await walks.count(rig.store, JobFilter()) == Count(7)
     if rig.name != "memory":
-        assert await bulk.count(rig.store, JobFilter(), within=0.0) == Count(step, more=True)
-    assert await bulk.apply(rig.store, JobFilter(), "cancel", batch=2, limit=5) == {"cancelled": 5}
+        assert await walks.count(rig.store, JobFilter(), within=0.0) == Count(step, more=True)
+    assert await walks.apply(asked(rig.store), JobFilter(), "cancel", batch=2, limit=5) == {"cancelled": 5}
     assert {job.id for job in await rig.listing(state=State.READY)} == set(ids[:2])
-    assert await bulk.apply(rig.store, JobFilter(), "delete", batch=2) == {"deleted": 7}
+    assert await walks.apply(asked(rig.store), JobFilter(), "delete", batch=2) == {"deleted": 7}
 
 
 @pytest.mark.parametrize("wrong", [{"batch": 0}, {"limit": 0}])
 async def test_a_walk_needs_room(rig: Rig, wrong: dict[str, int]) -> None:
     with pytest.raises(InvalidOption):
-        await bulk.apply(rig.store, JobFilter(), "retry", **wrong)  # type: ignore[arg-type]
+        await walks.apply(asked(rig.store), JobFilter(), "retry", **wrong)  # type: ignore[arg-type]

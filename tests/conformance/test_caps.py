@@ -7,7 +7,7 @@ import pytest
 
 from tests.conformance.budget_kit import budget, claim, declare, grants, promote, taken
 from tests.conformance.kit import Rig
-from windlass.core.flow.caps import cap_of, period_end
+from windlass.core.flow.caps import LONGEST, PERIODS, cap_of, period_end
 from windlass.store.records import Need, Usage
 
 HOUR: dict[str, Any] = {"cap": 10, "cap_per": "hour"}
@@ -151,6 +151,20 @@ async def test_a_period_ends_where_its_zone_says(rig: Rig, per: str, zone: str, 
     assert await taken(rig)
     today = await rig.store.now()
     assert (await budget(rig)).used_until == period_end(per, zone, today)
+
+
+@pytest.mark.parametrize("per", PERIODS)
+async def test_every_period_is_counted_and_survives_a_clock_set_back(rig: Rig, per: str) -> None:
+    """[F1] One that seems to last longer than it can is of before that, and what was used stays."""
+    await declare(rig, burst=1, cap=5, cap_per=per)
+    assert await taken(rig)
+    for step in (0.0, LONGEST[per] / 2, -2 * LONGEST[per]):
+        await rig.clock.advance(step)
+        ends = [period_end(per, "UTC", await rig.store.now())]
+        stands = await budget(rig)
+        ends.append(period_end(per, "UTC", await rig.store.now()))
+        assert stands.used_until in ends
+        assert stands.used <= 1
 
 
 def test_a_cap_as_people_write_it() -> None:

@@ -1,5 +1,7 @@
 """Signals: a job waits for one without a slot, and takes each of them once [W2]."""
 
+import asyncio
+
 import pytest
 
 from tests.conformance.kit import Rig
@@ -19,18 +21,27 @@ LONG = 3600.0
 
 
 async def ask(
-    rig: Rig, worker: int, job: ClaimedJob, signal: str = "go", timeout: float | None = LONG, no: int = 1
+    rig: Rig,
+    worker: int,
+    job: ClaimedJob,
+    signal: str = "go",
+    timeout: float | None = LONG,
+    no: int = 1,
+    shape: str | None = None,
 ) -> Awaited:
     """What the handler of a job is told that waits for a signal."""
     name = f"wait:{signal}" if no == 1 else f"wait:{signal}#{no}"
-    return await rig.store.wait_for_signal(worker, job, Wait(name=name, signal=signal, timeout=timeout))
+    wait = Wait(name=name, signal=signal, timeout=timeout, shape=shape)
+    return await rig.store.wait_for_signal(worker, job, wait)
 
 
-async def waiting(rig: Rig, worker: int, signal: str = "go", timeout: float | None = LONG) -> int:
+async def waiting(
+    rig: Rig, worker: int, signal: str = "go", timeout: float | None = LONG, shape: str | None = None
+) -> int:
     """A job that waits for a signal; the default queue must be empty."""
     (id,) = await rig.add("t")
     job = await rig.run(worker, id)
-    answer = await ask(rig, worker, job, signal, timeout)
+    answer = await ask(rig, worker, job, signal, timeout, shape=shape)
     assert answer.step is None
     await rig.finish(worker, job, Kind.SNOOZE, delay=answer.left or LONG)
     return id
@@ -62,6 +73,29 @@ async def test_w2_a_signal_wakes_its_job_and_is_taken_once(rig: Rig) -> None:
     assert (await ask(rig, worker, job, no=2)).step is None
     steps = await rig.store.steps(id)
     assert [(step.name, step.code, step.result) for step in steps] == [("wait:go", SIGNAL, '{"ok":true}')]
+
+
+async def test_w2_a_value_is_looked_at_where_its_job_waits_for_a_shape(rig: Rig) -> None:
+    """Those that are sent beside it are sent, whatever becomes of it; one that is refused leaves nothing."""
+    worker, shape, seen = await rig.worker(), '{"type":"integer"}', list[str]()
+    fitting, other = [await waiting(rig, worker, shape=shape) for _ in range(2)]
+    plain = await waiting(rig, worker)
+    (later,) = await rig.add("t")
+
+    def refuses(shape: str) -> None:
+        raise InvalidPayload(shape)
+
+    sent = {fitting: seen.append, other: refuses, plain: refuses, later: refuses}
+    answers = await asyncio.gather(
+        *(rig.store.signal(id, "go", "7", fits=fits) for id, fits in sent.items()), return_exceptions=True
+    )
+    assert [answers[0], str(answers[1]), *answers[2:]] == ["delivered", shape, "delivered", "kept"]
+    assert seen == [shape]
+    assert await state(rig, other) is State.SCHEDULED
+    with pytest.raises(InvalidPayload):
+        await rig.store.signal(other, "go", "7", once=Once("key"), fits=refuses)
+    assert await rig.store.signal(other, "go", "8", once=Once("key"), fits=seen.append) == "delivered"
+    assert seen == [shape] * 2
 
 
 async def test_w2_signals_that_come_before_their_wait_are_kept_in_order(rig: Rig) -> None:

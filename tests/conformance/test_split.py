@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.kit import Rig, job
+from tests.conformance.kit import Rig, job, sample
 from windlass.core.states import Kind, Priority, State
 from windlass.errors import ClaimLost, ResultTimeout, WorkerLost
-from windlass.store.records import Checkpoint, Options, PartPlan, Plan, Rescued
+from windlass.store.records import CARRIED, Checkpoint, Options, PartPlan, Plan, Rescued
 
 PLAN = Plan(parts=[PartPlan("1", 5), PartPlan("2", 5)])
 
@@ -46,18 +46,17 @@ async def test_the_parent_holds_no_lease(rig: Rig) -> None:
 async def test_the_job_of_a_part(rig: Rig) -> None:
     """[P4] Like its parent, but for what is the parent's alone; it says whose part it is."""
     worker = await rig.worker("q")
-    options: dict[str, Any] = {"max_attempts": 2, "timeout": 9.0, "tags": ("a",), "headers": {"h": "1"}}
     (done,) = await rig.add("first", queue="q")
+    options: dict[str, Any] = {"chunked": True, "replay_of": done}
+    for field in CARRIED:
+        options |= {} if field.name == "needs" else sample(field, done)
+    options["otherwise"] = "run"
     await rig.finish(worker, await rig.run(worker, done, "q"))
     (id,) = await rig.add(
         "big",
         queue="q",
         priority=Priority.HIGH,
         payload='{"file":"x"}',
-        unique_key="k",
-        chunked=True,
-        replay_of=done,
-        after=(done,),
         **options,
     )
     await rig.store.promote()
@@ -74,7 +73,7 @@ async def test_the_job_of_a_part(rig: Rig) -> None:
     assert of is not None
     assert (of.parent, of.index, of.total, of.span, of.size) == (id, 1, 3, "[1]", 10)
     assert of.created_at == pytest.approx(split_at, abs=0.01)
-    assert part.options == Options(part=of, **options)
+    assert part.options == Options(**options).of_part(of)
     assert (await rig.look(part.id)).options == part.options
 
 

@@ -5,7 +5,7 @@ import itertools
 
 import pytest
 
-from tests.conformance.kit import Rig
+from tests.conformance.kit import Rig, unsaid
 from windlass.core.states import Kind, Priority
 from windlass.store.protocol import Store
 from windlass.store.records import Busy, Event, Report, TaskDepth, Vitals
@@ -32,7 +32,8 @@ async def test_a_worker_shows_what_it_told_last(rig: Rig) -> None:
     worker, other = await rig.worker(), await rig.worker()
     assert (await vitals_of(rig.store, worker), await reported_at(rig.store, worker)) == (None, None)
     busy = Busy(job=2**62, task="t", queue="q", since=5.5)
-    first = Vitals(cpu=0.5, memory=2**40, running=1, slots=4, jobs=(busy,), lag=0.01)
+    first = Vitals(cpu=0.5, memory=2**40, running=1, slots=4, jobs=(busy,), lag=0.01, newest=5.5)
+    assert unsaid(first) == set()
     at = await rig.store.report(worker, 1, Report(vitals=first))
     assert await vitals_of(rig.store, worker) == first
     assert await reported_at(rig.store, worker) == pytest.approx(at, abs=0.001)

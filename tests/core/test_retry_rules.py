@@ -83,7 +83,7 @@ def test_o9_a_policy_takes_one_class_several_or_names() -> None:
         ({"on": "no name"}, "is not the name"),
         ({"on": "Bounced"}, "write its module, too: 'module.Bounced'"),
         ({"on": "len"}, "write its module"),
-        ({"on": Snooze}, "Snooze is a signal"),
+        ({"on": Snooze}, "Snooze says itself how a run ends"),
         ({"on": (OSError, KeyError), "never": KeyError}, "KeyError is in both"),
         ({"never": KeyError, "after": "5s"}, "belong to a task's policy"),
         ({"on": ()}, "leave on= out"),

@@ -15,7 +15,7 @@ from tests.docs.pages import PAGES, ROOT, name_of, prose
 from tests.docs.reference import FOLDER, WRITERS, blocks, fresh, pages
 from tests.docs.reference.python import undocumented
 from tests.postgres import Server
-from windlass import Retry, Windlass, errors, signals
+from windlass import Retry, Windlass, endings, errors
 from windlass.chunks.batches import BATCH, BATCH_TIMEOUT
 from windlass.chunks.task import ChunkedOptions
 from windlass.core.durations import seconds
@@ -194,7 +194,7 @@ def exceptions(module: Any, base: type) -> list[str]:
 
 
 def test_every_error_is_told_of_once() -> None:
-    raised = [name for name in exceptions(signals, signals.Signal) if name != "Signal"]
+    raised = [name for name in exceptions(endings, endings.Ending) if name != "Ending"]
     shown = rows(page("errors"), "exception")
     check_names(names(shown, "exception"), exceptions(errors, errors.WindlassError) + raised)
     assert all(all(row.values()) for row in shown)
@@ -202,7 +202,7 @@ def test_every_error_is_told_of_once() -> None:
 
 CARRYING = {
     "WL001": "AlreadyEnqueued", "WL011": "QueueFull", "WL012": "Shed", "WL019": "Finalizing",
-    "WL020": "WorkerIdTaken", "WL021": "SignalRefused",
+    "WL021": "SignalRefused",
 }  # fmt: skip
 """Codes whose errors carry more than a message."""
 

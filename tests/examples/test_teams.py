@@ -74,7 +74,7 @@ def test_k11_a_program_runs_its_jobs_and_manages_its_queues(database: dict[str, 
     ]
     assert lines[2:5] == [
         "meanwhile report of May; 50 mails wait",
-        "drained   50 mails sent",
+        "emptied   50 mails sent",
         "healthy   True",
     ]
     assert lines[5].startswith("duties    {'due': 0")

@@ -9,7 +9,7 @@ from tests.conformance.kit import Rig, job
 from tests.golden.still import clock
 from windlass.core.flow.governor import Governor
 from windlass.core.histogram import buckets
-from windlass.core.rollup import Gauges, Reading, Sample
+from windlass.core.rollup import Sample
 from windlass.core.states import Kind, Priority
 from windlass.handles.group import end_of_group
 from windlass.store.protocol import Store
@@ -90,7 +90,7 @@ class Filling(Rig):
     async def _workers(self) -> None:
         tasks = {"mail.send": "mail", "imports.load": "imports"}
         await self.hire(ANVIL, "anvil-1", *SERVED, tasks=tasks, abilities=frozenset({"gpu"}))
-        await self.hire(BELLOWS, "bellows-1", "mail", "imports", name="bellows")
+        await self.hire(BELLOWS, "bellows-1", "mail", "imports")
         await self.hire(LOST, "anvil-2", "default")
         await self.hire(OLD, "anvil-0", "default")
         await self.store.retire(OLD)
@@ -289,11 +289,11 @@ class Filling(Rig):
         await store.fire(None, "hourly", now + 60, [now + 60], next_at=now + 3660, skipped=2)
 
     async def _measures(self) -> None:
-        """Vitals, gauges and samples of three minutes, and an event of each kind that workers report."""
+        """Vitals and samples of three minutes, and an event of each kind that workers report."""
         now, store = clock.now, self.store
         for number in (1, 2, 3):
             at = int(now) // 60 * 60 - 60 * (4 - number)
-            report = Report(samples=_samples(at, number), gauges=_gauges(at, number))
+            report = Report(samples=_samples(at, number))
             await store.report(ANVIL, number, report)
         told = [
             Event(at=now - 60 + at, kind=kind, text=f"a word on {kind}", queue="mail", worker="anvil-1")
@@ -317,18 +317,3 @@ def _samples(at: int, n: int) -> list[Sample]:
     waits, runs = buckets([4.0 * n] * 19 + [90.0]), buckets([30.0 * n] * 19 + [700.0])
     ended = Sample(at=at, queue="mail", task="mail.send", counts=counts, waits=waits, runs=runs)
     return [ended, Sample(at=at, queue="imports", task="imports.load", counts={"succeeded": n}, runs=runs)]
-
-
-def _gauges(at: int, n: int) -> list[Gauges]:
-    worker = {"cpu": 300, "memory": 60_000_000, "lag": 4, "running": 500, "slots": 1600}
-    host = {"machine_cpu": 900, "machine_memory": 3_000_000_000, "machine_total": 8_000_000_000}
-    store = {"bytes": 90_000_000, "wal_file": 4_000_000, "lock_waits": 300}
-
-    def read(values: dict[str, int]) -> dict[str, Reading]:
-        return {name: Reading(value * n, 1, value * n) for name, value in values.items()}
-
-    return [
-        Gauges(at=at, of="worker", name="anvil-1", host="anvil", values=read(worker), calls={8: 3 * n}),
-        Gauges(at=at, of="host", name="anvil", values=read(host)),
-        Gauges(at=at, of="store", values=read(store)),
-    ]

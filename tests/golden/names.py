@@ -14,7 +14,7 @@ import msgspec
 
 from tests.docs.reference.python import FACTORIES, HANDED, HIDDEN, exported, modules
 
-MORE: Final = ("windlass.errors", "windlass.settings", "windlass.signals")
+MORE: Final = ("windlass.errors", "windlass.settings", "windlass.endings")
 _NOISE: Final = re.compile(r"\b(?:typing|collections\.abc|windlass[\w.]*)\.")
 _EMPTY: Final = inspect.Parameter.empty
 

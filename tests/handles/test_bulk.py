@@ -6,7 +6,7 @@ import pytest
 
 from windlass import Retry, Windlass
 from windlass.errors import InvalidName, InvalidOption
-from windlass.handles.bulk import Count
+from windlass.operations.walks import Count
 
 
 def test_the_app_offers_it_by_filter(any_app: Windlass) -> None:

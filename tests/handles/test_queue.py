@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from windlass import Queue, Windlass
-from windlass.errors import DrainTimeout, InvalidName, QueueNotFound
+from windlass.errors import InvalidName, QueueNotEmpty, QueueNotFound
 from windlass.store.records import Depth, TaskRecord
 
 
@@ -32,7 +32,7 @@ def test_k11_a_mistyped_name_becomes_no_queue(any_app: Windlass) -> None:
             act(any_app.queue("mial"))
     assert [queue.name for queue in any_app.queues()] == ["mail"]
     assert any_app.queue("mial").depth() == Depth()
-    assert any_app.queue("mial").drain("1s") == Depth()
+    assert any_app.queue("mial").wait_until_empty("1s") == Depth()
     with pytest.raises(InvalidName):
         any_app.queue("Mail!")
 
@@ -90,7 +90,7 @@ def test_k11_ensure_reaches_a_queue_that_an_enqueue_has_declared(any_app: Windla
     assert any_app.queue("mail").ensure(concurrency=4).concurrency == 4
 
 
-def test_k11_drain_waits_for_workers(any_app: Windlass) -> None:
+def test_k11_it_waits_for_workers(any_app: Windlass) -> None:
     """It returns when the last job has ended, and says what is left for later."""
     go, started = threading.Event(), threading.Event()
 
@@ -104,19 +104,19 @@ def test_k11_drain_waits_for_workers(any_app: Windlass) -> None:
     mail = any_app.queue("mail")
     with any_app.worker({"mail": 1}):
         assert started.wait(30)
-        with pytest.raises(DrainTimeout, match=r"queue mail still has 1 ready and 1 running after 50ms$"):
-            mail.drain("50ms")
+        with pytest.raises(QueueNotEmpty, match=r"queue mail still has 1 ready and 1 running after 50ms$"):
+            mail.wait_until_empty("50ms")
         go.set()
-        left = mail.drain("30s")
+        left = mail.wait_until_empty("30s")
     assert left.counts == (0, 0, 1, 0, 0)
 
 
-def test_k11_drain_says_that_the_queue_is_paused(any_app: Windlass) -> None:
+def test_k11_it_says_that_the_queue_is_paused(any_app: Windlass) -> None:
     any_app.named("windlass.echo").using(queue="mail").enqueue(1)
     mail = any_app.queue("mail")
     mail.pause()
-    with pytest.raises(DrainTimeout, match="1 ready and 0 running after 0; it is paused"):
-        mail.drain(0)
+    with pytest.raises(QueueNotEmpty, match="1 ready and 0 running after 0; it is paused"):
+        mail.wait_until_empty(0)
 
 
 async def test_k11_every_method_can_be_awaited(any_app: Windlass) -> None:
@@ -128,9 +128,9 @@ async def test_k11_every_method_can_be_awaited(any_app: Windlass) -> None:
     await any_app.named("windlass.echo").using(queue="mail").aenqueue(1)
     assert (await mail.adepth()).ready == 1
     assert not (await mail.aresume()).paused
-    drained = asyncio.ensure_future(mail.adrain("30s"))
+    emptied = asyncio.ensure_future(mail.await_until_empty("30s"))
     async with any_app.worker(["mail"]):
-        assert (await drained).counts == (0, 0, 0, 0, 0)
+        assert (await emptied).counts == (0, 0, 0, 0, 0)
     assert [queue.name for queue in await any_app.aqueues()] == ["mail"]
     assert repr(mail) == "<Queue mail>"
 
@@ -161,11 +161,11 @@ async def test_k11_settings_of_a_task_can_be_awaited(any_app: Windlass) -> None:
 def test_k11_in_a_test_it_manages_the_test_s_own_store(
     app: Windlass, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And a drain that nobody's worker can end fails, since the clock of the test stands still."""
+    """And a wait that no worker can end fails, since the clock of the test stands still."""
     monkeypatch.setattr("windlass.handles.queue.UNTIL_RUN", 0.1)
     with app.testing():
         app.queue("mail").ensure()
         app.named("windlass.echo").using(queue="mail").enqueue(1)
         with pytest.raises(AssertionError, match="jobs of queue mail are ready and nobody runs them"):
-            app.queue("mail").drain("30s")
+            app.queue("mail").wait_until_empty("30s")
     assert app.queues() == []

@@ -12,11 +12,12 @@ SOURCE: Final = Path(__file__).resolve().parent.parent.parent / "src"
 
 LAYERS: Final = (
     {"errors"},
-    {"core", "codec", "signals"},
+    {"core", "codec", "endings"},
     {"store"},
     {"settings"},
-    {"running", "handles", "sets"},
-    {"tasks", "chunks", "presentation", "operations"},
+    {"running", "sets"},
+    {"presentation"},
+    {"operations", "handles", "tasks", "chunks"},
     {"worker", "cluster"},
     {"app", "cli", "contrib", "demo", "metrics", "testing", "web"},
 )

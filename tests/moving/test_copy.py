@@ -14,14 +14,14 @@ import psycopg
 import pytest
 
 from tests.cli.kit import Desk, windlass
-from tests.conformance.kit import Rig, failure
+from tests.conformance.kit import Rig, failure, sample
 from tests.stopwatch import within
 from tests.web.kit import visiting
 from windlass import Retry, Snooze, Windlass
 from windlass.core.states import Kind, Priority, State
 from windlass.errors import AlreadyEnqueued, StoreMoved
 from windlass.store.moving.copy import Copy
-from windlass.store.records import Checkpoint, Emits, NewSchedule, Step, Wait
+from windlass.store.records import CARRIED, Checkpoint, Emits, NewSchedule, Options, Step, Wait
 from windlass.store.signal_rules import keyed
 
 Work = Callable[[Rig], Awaitable[Any]]
@@ -145,6 +145,31 @@ def test_jobs_keep_their_order_attempts_errors_keys_and_checkpoints(pair: Pair) 
             await rig.finish(worker, job)
 
     pair.there.visit(check)
+
+
+def test_every_option_comes_along(pair: Pair) -> None:
+    """But for the ids of jobs, which are others there; and it expires when it would have here."""
+    made: dict[str, int] = {}
+
+    async def fill(rig: Rig) -> None:
+        made["first"] = (await rig.one("first")).id
+        for field in CARRIED:
+            options = sample(field, made["first"]) | ({"expires": 3600.0} if field.name == "expires" else {})
+            made[field.name] = (await rig.one(field.name, **options)).id
+
+    async def read(rig: Rig) -> dict[str, Options]:
+        return {name: (await rig.look(id)).options for name, id in made.items()}
+
+    pair.here.visit(fill)
+    before = pair.here.visit(read)
+    pair.copy()
+    made = {name: pair.ids()[id] for name, id in made.items()}
+    after = pair.there.visit(read)
+    for name, options in after.items():
+        same = {"after": before[name].after, "expires_at": before[name].expires_at}
+        assert msgspec.structs.replace(options, **same) == before[name]
+        assert options.after == ((made["first"],) if before[name].after else ())
+        assert options.expires_at == pytest.approx(before[name].expires_at, abs=1e-3)
 
 
 def test_w1_a_job_that_sleeps_has_its_steps_there_and_goes_on_when_it_would_have_here(pair: Pair) -> None:

@@ -46,8 +46,6 @@ ANSWERED: Final[dict[str, str]] = {
     "get_durable_operation_backend": "Pydantic AI calls it",
     "has_add_permission": "Django calls it",
     "has_delete_permission": "Django calls it",
-    "latency_p50": "in the API's answers",
-    "latency_p95": "in the API's answers",
     "list_commands": "click calls it",
     "managed": "Django reads it",
     "mtime_ns": "compared with the whole stamp",

@@ -4,7 +4,7 @@ package and runs the tests that call the function. What survives is listed with 
 
     python -m tests.verify sql-mutation                         # all: hours on two cores
     python -m tests.verify sql-mutation --only retry_many       # one function
-    python -m tests.verify sql-mutation --jobs 16               # 20 minutes on as many cores
+    python -m tests.verify sql-mutation --jobs 28               # 20 minutes on 16 cores: tests wait a lot
     python -m tests.verify sql-mutation --seconds 60            # more tests for each survivor
 
 Which tests call a function is learned first, from a copy whose functions say their name to the server's log

@@ -21,7 +21,7 @@ from bench.engine.flow.plan import FlowPlan
 from bench.engine.jobs import TASK
 from bench.engine.rounds import Progress
 from windlass.cluster import duties
-from windlass.cluster.coordinator import PROMOTE_EVERY, SOONEST
+from windlass.cluster.coordinator import CHORE_GAP, PROMOTE_EVERY
 from windlass.errors import StoreError
 from windlass.store.fields import NewBudget
 from windlass.store.protocol import NOTHING, Store
@@ -121,4 +121,4 @@ async def promoting(store: Store) -> AsyncIterator[None]:
 async def _promote_for_ever(store: Store) -> None:
     while True:
         again = (await duties.promote(store)).next_in
-        await store.wait_aside(PROMOTE_EVERY if again is None else min(PROMOTE_EVERY, max(again, SOONEST)))
+        await store.wait_aside(PROMOTE_EVERY if again is None else min(PROMOTE_EVERY, max(again, CHORE_GAP)))

@@ -28,9 +28,9 @@ from windlass.chunks.records import Bad, NDJSONReader
 from windlass.chunks.sources import Origin, Source, Stamp, Stream, source
 from windlass.chunks.splitter import Arguments, check_call
 from windlass.core.durations import Size, size
+from windlass.endings import SourceGone
 from windlass.errors import ConfigurationError, SourceChanged
 from windlass.running.encoding import decoder
-from windlass.signals import SourceGone
 from windlass.store.records import PartPlan
 
 Which: TypeAlias = str | Callable[..., Origin] | None

@@ -22,11 +22,11 @@ from windlass.chunks.items import Planner
 from windlass.chunks.parts import FINAL, Part
 from windlass.chunks.splitter import Checks, Resizable, Splitter
 from windlass.core.durations import Duration
+from windlass.endings import Dead
 from windlass.errors import ConfigurationError, SourceChanged
 from windlass.running.context import Context
 from windlass.running.encoding import decode
 from windlass.running.port import hop, wait
-from windlass.signals import Dead
 from windlass.store.records import PartPlan, Plan
 from windlass.tasks.functions import check_function, check_options, time_limit
 from windlass.tasks.payload import Signature

@@ -74,33 +74,15 @@ class Verbs(Commands):
         """The names of all verbs."""
         return list(VERBS)
 
-    def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
-        """Read the options of `windlass` itself."""
-        try:
-            return super().parse_args(context, args)
-        except click.NoSuchOption as error:
-            from windlass.cli import celery
-
-            raise celery.option(error) from None
-
-    def invoke(self, context: click.Context) -> Any:
-        """Run the verb; answer options that Celery has in our words."""
-        try:
-            return super().invoke(context)
-        except click.NoSuchOption as error:
-            from windlass.cli import celery
-
-            raise celery.option(error) from None
-
     def resolve_command(
         self, context: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the verb; say what one that there is not is called here."""
+        """Find the verb; say which one may be meant by one that there is not."""
         name = args[0]
         if name not in VERBS and not name.startswith("-"):
-            from windlass.cli import celery
+            from windlass.core.names import did_you_mean
 
-            context.fail(celery.command(name, list(VERBS)))
+            context.fail(f"No such command {name!r}{did_you_mean(name, list(VERBS))}")
         return super().resolve_command(context, args)
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:

@@ -18,9 +18,9 @@ from windlass.cli.output import console, print_answer, print_json, print_table
 from windlass.cli.target import Target
 from windlass.core.counts import plural
 from windlass.core.states import State
-from windlass.handles import bulk
+from windlass.operations import walks
 from windlass.operations.bulk import apply, count, in_words
-from windlass.operations.jobs import act, list_causes
+from windlass.operations.jobs import act, list_causes, texts
 from windlass.presentation.text import local_of
 from windlass.store.records import JobFilter
 
@@ -43,7 +43,7 @@ def dead() -> None:
 @with_json
 def list_(target: Target, limit: int, cursor: str | None, as_json: bool, **where: Any) -> None:
     """List dead jobs, newest first, with their last error."""
-    list_jobs(target, bulk.job_filter(state=State.DEAD, **where), limit, cursor, as_json)
+    list_jobs(target, walks.job_filter(state=State.DEAD, **where), limit, cursor, as_json)
 
 
 @dead.command()
@@ -52,7 +52,7 @@ def list_(target: Target, limit: int, cursor: str | None, as_json: bool, **where
 @with_json
 def causes(target: Target, queue: str | None, task: str | None, as_json: bool) -> None:
     """Count dead jobs by task and by the type of their last error, most frequent first."""
-    where = bulk.job_filter(queue=queue, task=task)
+    where = walks.job_filter(queue=queue, task=task)
     found, _ = target.operate(list_causes, queue=where.queue, task=where.task)
     if as_json:
         print_json(found)
@@ -108,10 +108,10 @@ def _act(
             "give ids, filters (--queue, --task, --tag, --text, --error) or --all, and only one of these"
         )
     if ids:
-        answers = target.with_ops(lambda ops: act(ops, verb, ids, State.DEAD, dry_run=given["dry_run"]))
-        show_answers(answers, as_json)
+        answered = target.with_ops(lambda ops: act(ops, verb, ids, State.DEAD, dry_run=given["dry_run"]))
+        show_answers(texts(answered), as_json)
         return
-    where = bulk.job_filter(state=State.DEAD, **{name: given.pop(name) for name in _FILTERS})
+    where = walks.job_filter(state=State.DEAD, **{name: given.pop(name) for name in _FILTERS})
     _act_on_many(target, verb, where, as_json, **given)
 
 
@@ -126,8 +126,8 @@ def _act_on_many(
     dry_run: bool,
 ) -> None:
     found = target.with_ops(lambda ops: count(ops, where, within=None))
-    if limit is not None and (found.more or found.jobs > limit) and limit <= bulk.CAP:
-        found = bulk.Count(limit)
+    if limit is not None and (found.more or found.jobs > limit) and limit <= walks.CAP:
+        found = walks.Count(limit)
     if dry_run or not found.jobs:
         _show(found, {}, as_json, f"{_jobs(found)} to {_SAID[verb]}")
         return
@@ -139,17 +139,17 @@ def _act_on_many(
     _show(found, answers, as_json, in_words(answers) or "nothing was left to do")
 
 
-def _jobs(found: bulk.Count) -> str:
+def _jobs(found: walks.Count) -> str:
     return f"{found} dead jobs" if found.more else plural(found.jobs, "dead job")
 
 
-def _show(found: bulk.Count, answers: Mapping[str, int], as_json: bool, words: str) -> None:
+def _show(found: walks.Count, answers: Mapping[str, int], as_json: bool, words: str) -> None:
     shape = {"found": found.jobs, "more": found.more, "answers": dict(answers)}
     print_answer(as_json, shape, words)
 
 
 @contextlib.contextmanager
-def _bar(words: str, total: int | None) -> Iterator[bulk.Progress]:
+def _bar(words: str, total: int | None) -> Iterator[walks.Progress]:
     """A progress bar on stderr, where that is a terminal."""
     shown = console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())

@@ -14,10 +14,10 @@ from windlass.cli.settings import shown
 from windlass.core.counts import plural
 from windlass.core.harmless import harmless
 from windlass.core.states import FINISHED
+from windlass.endings import FOR_EVER
 from windlass.operations.job_views import JobView, options_shown
 from windlass.operations.parents import FINAL
 from windlass.presentation.text import local_of, moment, one_line, span
-from windlass.signals import FOR_EVER
 from windlass.store.records import TIMEOUT, WorkerRecord
 
 Line = tuple[str, str]

@@ -20,13 +20,13 @@ from windlass.core.harmless import harmless
 from windlass.core.ids import MAX_POSITION
 from windlass.core.read_errors import READ_ERRORS
 from windlass.errors import EnqueueError, JobNotFound, WindlassError
-from windlass.handles.bulk import job_filter
 from windlass.operations import jobs as operations
 from windlass.operations.job_views import JobView, ListedJob
 from windlass.operations.jobs import Answers
 from windlass.operations.operation import Ops
 from windlass.operations.refusals import Conflict, Invalid
 from windlass.operations.signals import SignalBody, list_waits, list_waits_of, send_signal
+from windlass.operations.walks import job_filter
 from windlass.presentation.text import local_of, moment, span
 from windlass.store.records import JobFilter, WorkerRecord
 

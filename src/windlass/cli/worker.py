@@ -52,7 +52,7 @@ from windlass.worker.reports.health import Health, parse_address
     "--id",
     "worker_id",
     metavar="ID",
-    help="An id that is kept over restarts; at most one live worker has it. [WINDLASS_WORKER_ID, random]",
+    help="The last part of the label, kept over restarts. [WINDLASS_WORKER_ID, random]",
 )
 @click.option(
     "--start",

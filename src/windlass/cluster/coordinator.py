@@ -18,7 +18,6 @@ from typing import Final
 
 from windlass.cluster import duties, schedules
 from windlass.cluster.notices import Notices
-from windlass.cluster.store_gauges import StoreGauges
 from windlass.cluster.watch import HeartbeatWatch
 from windlass.core.abilities import in_words
 from windlass.core.counts import plural
@@ -31,10 +30,10 @@ from windlass.worker.reports.recorder import Recorder
 
 logger: Final = logging.getLogger("windlass.cluster")
 PROMOTE_EVERY: Final = 0.5
-SOONEST: Final = 0.005
+CHORE_GAP: Final = 0.005
 """Seconds between two promotions, or two rounds of another chore, at least."""
 
-SOON: Final = 0.05
+LEADING_EVERY: Final = 0.05
 """Seconds between two looks at whether this host coordinates by now."""
 
 FIRE_EVERY: Final = 0.5
@@ -42,7 +41,6 @@ FIRE_EVERY: Final = 0.5
 
 GOVERN_EVERY: Final = 5.0
 OBSERVE_EVERY: Final = 5.0
-SAMPLE_EVERY: Final = 20.0
 ROLLUP_EVERY: Final = 5.0
 COUNT_EVERY: Final = 5.0
 LOOK_EVERY: Final = 10.0
@@ -78,7 +76,6 @@ class Coordinator:
         self._length = term
         self._record = record or Recorder()
         self._notices = Notices(self._record)
-        self._gauges = StoreGauges(self._record.gauges)
         self._watch = HeartbeatWatch()
         self._term: int | None = None
         self.answered_at: float = float("-inf")
@@ -108,7 +105,6 @@ class Coordinator:
             ("rollup", ROLLUP_EVERY, lambda term: duties.rollup(store)),
             ("count", COUNT_EVERY, lambda term: duties.count_ends(store)),
             ("look", LOOK_EVERY, self._look),
-            ("sample", SAMPLE_EVERY, self._sample),
             ("rotate", ROTATE_EVERY, self._rotate),
             ("expire", EXPIRE_EVERY, lambda term: duties.expire(store)),
             ("warn", WARN_EVERY, self._warn),
@@ -168,7 +164,6 @@ class Coordinator:
         self._term = None
         self._unserved.clear()
         self._notices.forget()
-        self._gauges.forget()
 
     async def _rescue_for_ever(self) -> None:
         """Everybody watches, so that the next coordinator knows already who is dead. A lease is counted from
@@ -194,7 +189,7 @@ class Coordinator:
                 self._failing.discard(name)  # it is not ours any more, nor is its failure
             else:
                 await self._do(name, functools.partial(chore, term))
-            await asyncio.sleep(SOONEST)  # notifications that come together count as one
+            await asyncio.sleep(CHORE_GAP)  # notifications that come together count as one
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(every * random.uniform(0.9, 1.1)):
                     await now.wait()
@@ -237,12 +232,12 @@ class Coordinator:
         while True:
             self._next_in = PROMOTE_EVERY * random.uniform(0.9, 1.1)
             if self.term is None:
-                await asyncio.sleep(SOON)
+                await asyncio.sleep(LEADING_EVERY)
                 continue
             await self._do("promote", self._promote)
             try:
                 if "promote" not in self._failing:
-                    await asyncio.sleep(SOONEST)  # notifications that come together count as one
+                    await asyncio.sleep(CHORE_GAP)  # notifications that come together count as one
                     await self._store.wait_aside(self._next_in)
                     self._outages.recovered(_kind("wait aside"))
                     continue
@@ -255,7 +250,7 @@ class Coordinator:
     async def _promote(self) -> None:
         promoted = await duties.promote(self._store)
         if promoted.next_in is not None:
-            self._next_in = min(self._next_in, max(promoted.next_in, SOONEST))
+            self._next_in = min(self._next_in, max(promoted.next_in, CHORE_GAP))
 
     async def _fire_for_ever(self) -> None:
         """Fire each schedule when it is due [K4], and look now and then for those that were made, changed or
@@ -272,7 +267,7 @@ class Coordinator:
     async def _fire(self, term: int) -> None:
         fires = await schedules.fire_due(self._store, term, self._record)
         if fires.next_in is not None:
-            self._fires_in = min(self._fires_in, max(fires.next_in, SOONEST))
+            self._fires_in = min(self._fires_in, max(fires.next_in, CHORE_GAP))
 
     async def _observe(self, _: int) -> None:
         """Tell the store how long it takes to answer, where a queue is to shed load by that [F5]; and look at
@@ -287,10 +282,6 @@ class Coordinator:
     async def _look(self, _: int) -> None:
         """Count how deep queues are, for charts [M3]."""
         self._record.standing(await self._store.depth())
-
-    async def _sample(self, _: int) -> None:
-        """Read the gauges of the store, for charts [M3]."""
-        self._gauges.read(await self._store.health())
 
     async def _assign(self, term: int) -> None:
         before = self._assigned[1] if self._assigned is not None and self._assigned[0] == term else None

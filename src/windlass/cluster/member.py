@@ -27,8 +27,6 @@ from windlass.store.protocol import Store
 from windlass.store.records import FOR_HOSTS, ClusterView, WakeUp
 from windlass.worker.engine.assignment import Assignment, assignment_for
 from windlass.worker.engine.waiting import answered
-from windlass.worker.reports.gauges import Whose
-from windlass.worker.reports.machine import Machine
 from windlass.worker.reports.recorder import recorder_for
 from windlass.worker.reports.reporter import Reporter
 
@@ -109,8 +107,7 @@ class Member:
         self._outages = OutageLog(logger)
         self.record: Final = recorder_for(settings, socket.gethostname())
         """Counts and notes of this host about the cluster."""
-        self._machine = Machine()
-        self._reporter = Reporter(store, self.record, self._look_at_machine)
+        self._reporter = Reporter(store, self.record)
         self.coordinator: Final = Coordinator(
             store,
             secrets.randbelow(2**62) + 1,
@@ -183,16 +180,6 @@ class Member:
                 foreseen = isinstance(error, SchemaMissing)
                 self._outages.failed(chore.__qualname__, message, error, error=None if foreseen else error)
             await asyncio.sleep(min(1.0, self._lease / 10))
-
-    def _look_at_machine(self) -> None:
-        """Read the gauges of the machine, for charts [M3]. A host has no vitals: its workers have."""
-        seen = self._machine.look()
-        self.record.gauges.read(
-            Whose("host", socket.gethostname()),
-            machine_cpu=seen.cpu,
-            machine_memory=seen.memory,
-            machine_total=seen.total,
-        )
 
     # -- heartbeats ------------------------------------------------------------------------------------------
 

@@ -26,7 +26,8 @@ LIMIT: Final = 100
 """Schedules fired in one look."""
 
 SELDOM: Final = 60.0
-"""Fires of a schedule that are less than so many seconds apart are not in the timeline, or would fill it."""
+"""Seconds between two fires of a schedule below which they are left out of the timeline: they would fill
+it."""
 
 
 class Look(NamedTuple):

@@ -1,7 +1,7 @@
 """Tells dead workers from living ones by their heartbeats alone [C8].
 
 A worker is dead when its heartbeat counter has not moved for one lease of the observer's own monotonic clock.
-No wall clock is compared with another, so a clock step kills nobody; and after the observer itself was cut
+No wall clock is compared with another, so a clock step kills no worker; and after the observer itself was cut
 off from the store it counts anew, so neither does an outage.
 """
 
@@ -13,7 +13,7 @@ from typing import Final
 
 from windlass.store.records import WorkerRecord
 
-SOONEST: Final = 0.05
+SHORTEST: Final = 0.05
 """Seconds between two looks at least."""
 
 
@@ -48,7 +48,7 @@ class HeartbeatWatch:
         acted upon is none."""
         now = self._clock()
         left = (since + lease - now for _, since, lease in self._seen.values())
-        return max(SOONEST, min((seconds for seconds in left if seconds > 0), default=float("inf")))
+        return max(SHORTEST, min((seconds for seconds in left if seconds > 0), default=float("inf")))
 
     def forget(self) -> None:
         """The store could not be asked for a while: start over."""

@@ -32,10 +32,10 @@ from opentelemetry.trace import INVALID_SPAN, Span, SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from windlass import __version__
+from windlass.endings import Cancelled, Dead, Snooze, SourceGone, Throttled
 from windlass.running.context import Context
 from windlass.running.hooks import WARN_EVERY, CallNext, Sending
 from windlass.running.outages import OutageLog
-from windlass.signals import Cancelled, Dead, Snooze, SourceGone, Throttled
 from windlass.store.fields import MAX_HEADERS
 from windlass.store.records import NewJob, Options
 from windlass.tasks.options import MAX_HEADER
@@ -52,7 +52,7 @@ _PARENT: Final = "traceparent"
 _propagator: Final = TraceContextTextMapPropagator()
 _instrumented: Final[weakref.WeakSet[Windlass]] = weakref.WeakSet()
 _WELL: Final = {SourceGone: "succeeded", Snooze: "snooze", Throttled: "throttled", Cancelled: "cancelled"}
-"""Signals that a handler raises though nothing has failed."""
+"""Endings that a handler raises though nothing has failed."""
 
 
 def instrument(

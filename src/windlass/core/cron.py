@@ -27,7 +27,7 @@ from windlass.core.durations import Duration, duration_text, seconds
 Missed = Literal["skip", "latest", "all"]
 Overlap = Literal["skip", "queue", "cancel"]
 MAX_MISSED: Final = 1000
-"""With "all", the latest so many fires are made up for; those before are skipped."""
+"""Fires that "all" makes up for, the latest ones; those before are skipped."""
 
 _DAY: Final = 86400
 _FIRST_LOOK: Final = 3600.0

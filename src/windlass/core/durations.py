@@ -23,7 +23,7 @@ _BYTES: Final = {
     **{f"{prefix}iB": 1024**power for power, prefix in enumerate("KMGT", 1)},
 }
 HUGE: Final = 1e300
-"""More than anybody means. Of some larger numbers there is no float."""
+"""The longest duration. Some larger numbers are no float."""
 _TERM: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|w)\s*")
 _WHOLE: Final = re.compile(rf"(?:{_TERM.pattern})+")
 _SIZE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([kKMGT]?i?B)?")

@@ -11,13 +11,13 @@ from typing import Final
 from windlass.core.states import Kind
 
 NOT_BEGUN: Final = frozenset({Kind.UNKNOWN, Kind.RELEASED})
-"""Ends of claims after which a job may still expire: nobody has begun it, unless its outcome says so."""
+"""Ends of claims after which a job may still expire: it has not begun, unless its outcome says so."""
 
 _UNITS: Final = (("d", 86400.0), ("h", 3600.0), ("m", 60.0))
 
 
 def deadline(now: float, run_at: float | None, expires: float) -> float:
-    """When a new job expires, if nobody has begun it by then."""
+    """Return when a new job expires that has not begun by then."""
     return max(now, now if run_at is None else run_at) + expires
 
 

@@ -1,4 +1,4 @@
-"""The errors that reading somebody else's JSON may raise."""
+"""The errors that reading foreign JSON may raise."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class DeathPolicy(msgspec.Struct, frozen=True):
     backoff: Backoff = Backoff()
 
     def delay(self, deaths: int) -> float | None:
-        """Seconds to wait after so many deaths; None: that was one too many."""
+        """Return the seconds to wait after this many deaths; None: that was one too many."""
         return None if deaths >= self.poison else self.delays()[deaths - 1]
 
     def delays(self) -> list[float]:

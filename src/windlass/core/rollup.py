@@ -1,5 +1,4 @@
-"""Measures that can be added up: what was counted in a span of time, of one task in one queue [M1], and what
-gauges showed, of one worker, of one host and of the store [M3].
+"""Measures that can be added up: what was counted in a span of time, of one task in one queue [M1].
 
 A worker counts into samples of a minute. A rollup adds them to the rows that charts are drawn from: those of
 the minute, of the hour and of all time, each for the task, for its whole queue and for everything. Adding up
@@ -9,7 +8,7 @@ is associative and commutative, so it does not matter in which order or in how m
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Final, Literal, NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 
@@ -134,95 +133,3 @@ def add_up(counted: dict[K, int], more: Mapping[K, int]) -> None:
     """Add to each number the other one of the same key."""
     for key, n in more.items():
         counted[key] = counted.get(key, 0) + n
-
-
-# -- gauges ----------------------------------------------------------------------------------------------
-
-Subject = Literal["worker", "host", "store"]
-
-GAUGES: Final = {
-    "cpu": 1000, "memory": 1, "lag": 1000, "running": 100, "slots": 100,
-    "machine_cpu": 1000, "machine_memory": 1, "machine_total": 1,
-    "bytes": 1, "wal_rate": 1, "wal_file": 1, "connections": 100, "cache_hits": 100_000, "lock_waits": 100,
-}  # fmt: skip
-"""The gauges, and how many units of each are 1. Readings are whole numbers of such units: floats would not
-add up to the same in every order, and take twice the room. Of a worker: cores, bytes, seconds, slots in use
-and slots it has. Of the machine that a host runs on: share of all cores, bytes in use and bytes it has. Of
-the store: bytes, bytes of write-ahead log a second or in its file, connections, share of pages found in the
-cache, and waits for the write lock a minute."""
-
-GAUGES_KEPT: Final = {MINUTE: 90_000.0, HOUR: 86400.0 * 35}
-"""For how many seconds rows of gauges are kept: a day, a month, and a little, so that a chart of the last day
-or month is whole to its edge. There is a row for each worker, so they are kept for less long than others."""
-
-
-class Reading(msgspec.Struct, array_like=True):
-    """A reading of a gauge. It is the average over a minute of one process."""
-
-    total: int
-    n: int
-    """How many readings."""
-    most: int
-    """The highest moment of all."""
-
-    def add(self, other: Reading) -> None:
-        """Take in what the other has read as well."""
-        self.total += other.total
-        self.n += other.n
-        self.most = max(self.most, other.most)
-
-
-class Gauges(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """The gauges of one worker, one host or the store, in one span of time."""
-
-    at: int
-    """Its first second since the epoch, by the store's clock."""
-    of: Subject
-    name: str = ""
-    """The label of the worker, or the name of the host; "": of all workers, or of the store."""
-    host: str = ""
-    """Where a worker runs."""
-    values: dict[str, Reading] = {}
-    calls: dict[int, int] = {}
-    """How long the store took to answer this process's reports: a histogram, in milliseconds."""
-
-    def add(self, other: Gauges) -> None:
-        """Take in what the other has read as well."""
-        for name, reading in other.values.items():
-            if name in self.values:
-                self.values[name].add(reading)
-            else:
-                self.values[name] = msgspec.structs.replace(reading)
-        add_up(self.calls, other.calls)
-
-
-class GaugePlace(NamedTuple):
-    """Which row gauges are kept in."""
-
-    span: int
-    at: int
-    of: Subject
-    name: str
-
-
-def roll_gauges(reported: Iterable[Gauges]) -> dict[GaugePlace, Gauges]:
-    """Return the gauges to be added to each row. A worker counts in its own, in that of all workers and in
-    that of its host; the calls of everybody count in that of the store."""
-    rows: dict[GaugePlace, Gauges] = {}
-    for gauges in reported:
-        whose: list[tuple[Subject, str]] = [(gauges.of, gauges.name)]
-        if gauges.of == "worker":
-            whose += [("worker", ""), ("host", gauges.host)] if gauges.host else [("worker", "")]
-        for span in GAUGES_KEPT:
-            at = gauges.at - gauges.at % span
-            for of, name in whose:
-                _row(rows, GaugePlace(span, at, of, name)).add(gauges)
-            if gauges.calls and gauges.of != "store":
-                add_up(_row(rows, GaugePlace(span, at, "store", "")).calls, gauges.calls)
-    return rows
-
-
-def _row(rows: dict[GaugePlace, Gauges], place: GaugePlace) -> Gauges:
-    if place not in rows:
-        rows[place] = Gauges(at=place.at, of=place.of, name=place.name)
-    return rows[place]

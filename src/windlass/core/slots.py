@@ -20,7 +20,7 @@ MAX_PARTS: Final = 64
 """Parts that one claim takes of a queue beyond the first, at most: they are not held ahead of slots [P8]."""
 
 UNSIZED: Final = 16
-"""Slots of a queue for which nobody, neither store nor flags, has named a number."""
+"""Slots of a queue for which neither store nor flags name a number."""
 
 
 def split(total: int, workers: Sequence[int]) -> dict[int, int]:
@@ -28,7 +28,7 @@ def split(total: int, workers: Sequence[int]) -> dict[int, int]:
 
     The workers that come first get what is left over, so pass them in the order in which they joined: then a
     newcomer takes nothing from the oldest but what it must. What a worker cannot use, because it has the most
-    already, goes to nobody.
+    already, goes to none.
     """
     if not workers:
         return {}
@@ -37,7 +37,7 @@ def split(total: int, workers: Sequence[int]) -> dict[int, int]:
 
 
 def share(total: int, assigned: int | None, serving: int) -> int:
-    """The slots of one worker: those assigned to it, or a fair share where nobody has assigned any yet.
+    """Return the slots of one worker: those assigned to it, or a fair share where none are assigned yet.
 
     The share is rounded up, and it is never the full total where others serve the queue, too: also not for
     one that it was all assigned to before the others came.
@@ -47,7 +47,8 @@ def share(total: int, assigned: int | None, serving: int) -> int:
 
 
 def fair_share(waiting: int, workers: int) -> int:
-    """How many of the jobs that wait one of so many workers takes, so that the others find theirs [K10]."""
+    """Return how many of the waiting jobs one of these workers takes, so that the others find theirs
+    [K10]."""
     return max(1, -(-waiting // max(workers, 1)))
 
 

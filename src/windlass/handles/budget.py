@@ -30,6 +30,8 @@ from windlass.core.flow.caps import cap_of
 from windlass.core.flow.rates import Rate, per_second
 from windlass.core.names import check_name
 from windlass.errors import BudgetTimeout, ConfigurationError
+from windlass.handles.handle import _Handle
+from windlass.operations import budgets as operations
 from windlass.running import loopthread
 from windlass.running.stopped_clock import StoppedClock
 from windlass.store import budgets
@@ -39,8 +41,9 @@ from windlass.store.records import BudgetRecord
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from windlass.app import Windlass
+    from windlass.operations.operation import Ops
     from windlass.running.store_handle import StoreHandle
-    from windlass.store.protocol import Store
 
 T = TypeVar("T")
 MOST_USERS: Final = 500
@@ -52,16 +55,14 @@ LONGEST_NAP: Final = 5.0
 """Seconds after which a caller who waits asks again at the latest: the budget may have been changed live."""
 
 
-class Budget:
+class Budget(_Handle):
     """The handle of a budget; `app.budget(name)` gives it."""
 
-    def __init__(
-        self, name: str, declared: NewBudget | None, store_handle: Callable[[], StoreHandle]
-    ) -> None:
+    def __init__(self, app: Windlass, name: str, declared: NewBudget | None) -> None:
+        super().__init__(app)
         self.name: Final = check_name("budget", name)
         self.declared: Final = declared
         """The declaration in code, if there is one."""
-        self._store_handle = store_handle
         self._known: StoreHandle | None = None
         """Where it was declared, or was found wanting: a testing block has a store of its own."""
         self._acquired = time.monotonic()
@@ -92,12 +93,12 @@ class Budget:
         since is not given back. `age` is how long ago they were taken; without it, as long as the last
         `acquire` of this handle."""
         span = self._age(age)
-        self._call(lambda store: store.give_back(self.name, n, key, span))
+        self._call(lambda ops: ops.store.give_back(self.name, n, key, span))
 
     async def agive_back(self, n: int = 1, *, key: str = "", age: Duration | None = None) -> None:
         """Give back tokens that were taken and not used; see `give_back`."""
         span = self._age(age)
-        await self._acall(lambda store: store.give_back(self.name, n, key, span))
+        await self._acall(lambda ops: ops.store.give_back(self.name, n, key, span))
 
     def settle(self, taken: int, used: int, *, key: str = "", age: Duration | None = None) -> None:
         """Say that of `taken` tokens, acquired by hand, `used` were really used. More leaves a debt, which is
@@ -105,45 +106,39 @@ class Budget:
         long ago they were taken; without it, as long as the last `acquire` of this handle. In a handler, for
         what its job has taken, call `ctx.spent(…)` instead."""
         more, span = _more(taken, used), self._age(age)
-        self._call(lambda store: store.settle(self.name, more, key, span))
+        self._call(lambda ops: ops.store.settle(self.name, more, key, span))
 
     async def asettle(self, taken: int, used: int, *, key: str = "", age: Duration | None = None) -> None:
         """Say how many of the tokens acquired by hand were really used; see `settle`."""
         more, span = _more(taken, used), self._age(age)
-        await self._acall(lambda store: store.settle(self.name, more, key, span))
+        await self._acall(lambda ops: ops.store.settle(self.name, more, key, span))
 
     def drain(self, pause: Duration = 0, *, key: str | None = None) -> None:
         """The upstream has said that it is enough (429): no tokens are left, and there are none for `pause`.
         With a key, of that bucket alone. This process notices at once, others within 50 ms."""
         span = seconds(pause)
-        try:
-            self._call(lambda store: store.drain(self.name, span, key))
-        finally:
-            self._store_handle().tokens.void(self.name, key)
+        self._call(lambda ops: operations.drain(ops, self.name, span, key))
 
     async def adrain(self, pause: Duration = 0, *, key: str | None = None) -> None:
         """No tokens are left, and there are none for `pause`; see `drain`."""
         span = seconds(pause)
-        try:
-            await self._acall(lambda store: store.drain(self.name, span, key))
-        finally:
-            self._store_handle().tokens.void(self.name, key)
+        await self._acall(lambda ops: operations.drain(ops, self.name, span, key))
 
     def succeeded(self) -> None:
         """Report to its breaker that a call by hand went well; workers report runs of tasks [F7]."""
-        self._call(lambda store: store.report_calls(self.name, 1, 0))
+        self._call(lambda ops: ops.store.report_calls(self.name, 1, 0))
 
     async def asucceeded(self) -> None:
         """Report to its breaker that a call by hand went well; see `succeeded`."""
-        await self._acall(lambda store: store.report_calls(self.name, 1, 0))
+        await self._acall(lambda ops: ops.store.report_calls(self.name, 1, 0))
 
     def failed(self) -> None:
         """Report to its breaker that a call by hand failed [F7]."""
-        self._note(self._call(lambda store: store.report_calls(self.name, 0, 1)))
+        self._note(self._call(lambda ops: ops.store.report_calls(self.name, 0, 1)))
 
     async def afailed(self) -> None:
         """Report to its breaker that a call by hand failed [F7]."""
-        self._note(await self._acall(lambda store: store.report_calls(self.name, 0, 1)))
+        self._note(await self._acall(lambda ops: ops.store.report_calls(self.name, 0, 1)))
 
     def record(self) -> BudgetRecord | None:
         """How it stands in the store; None where nobody has declared it."""
@@ -182,7 +177,7 @@ class Budget:
         tokens = self._store_handle().tokens.of(self.name, key)
         stopped_clock = StoppedClock(self._store_handle().clock)
         while not self._spend(n, key):
-            wait = await self._acall(lambda store: tokens.take(store, n))
+            wait = await self._acall(lambda ops: tokens.take(ops.store, n))
             if not wait:
                 self._acquired = time.monotonic()
                 return
@@ -192,19 +187,20 @@ class Budget:
             # Those who wait for the same token come at different times.
             nap = min(wait, LONGEST_NAP) * random.uniform(1.0, 1.1)
             if deadline is not None and time.monotonic() + min(nap, wait) > deadline:
-                missing = await self._acall(lambda store: self._missing(store, n, key))
+                missing = await self._acall(lambda ops: self._missing(ops, n, key))
                 raise BudgetTimeout(
                     f"budget {self.name} had no {plural(n, 'token')} within {limit:g} s{missing}"
                 )
             stopped_clock.check(f"budget {self.name} has its next {plural(n, 'token')} in {wait:.1f} s")
             await asyncio.sleep(min(nap, stopped_clock.look_every))
 
-    async def _missing(self, store: Store, n: int, key: str) -> str:
+    async def _missing(self, ops: Ops, n: int, key: str) -> str:
         """Say what stands in the way, besides that all tokens are taken."""
-        record = await self._look(store)
+        record = await self._look(ops)
         if record is None:
             return f": nobody has declared it; {self._how}"
-        used = next((each.used for each in await store.usage(self.name, MOST_USERS) if each.key == key), 0)
+        users = await ops.store.usage(self.name, MOST_USERS)
+        used = next((each.used for each in users if each.key == key), 0)
         if record.cap is None or used + n <= record.cap:
             return ""
         of_key = f" for key {key!r}" if key else ""
@@ -213,21 +209,21 @@ class Budget:
             f"next {record.cap_per}, or raise it with `windlass budget set {self.name} --cap …`"
         )
 
-    async def _look(self, store: Store) -> BudgetRecord | None:
-        found = await store.budgets()
+    async def _look(self, ops: Ops) -> BudgetRecord | None:
+        found = await ops.store.budgets()
         return next((each for each in found if each.name == self.name), None)
 
-    def _call(self, operation: Callable[[Store], Awaitable[T]]) -> T:
-        return self._store_handle().call(lambda store: self._declared_first(store, operation))
+    def _call(self, operation: Callable[[Ops], Awaitable[T]]) -> T:
+        return self._run(lambda ops: self._declared_first(ops, operation))
 
-    async def _acall(self, operation: Callable[[Store], Awaitable[T]]) -> T:
-        return await self._store_handle().acall(lambda store: self._declared_first(store, operation))
+    async def _acall(self, operation: Callable[[Ops], Awaitable[T]]) -> T:
+        return await self._arun(lambda ops: self._declared_first(ops, operation))
 
-    async def _declared_first(self, store: Store, operation: Callable[[Store], Awaitable[T]]) -> T:
+    async def _declared_first(self, ops: Ops, operation: Callable[[Ops], Awaitable[T]]) -> T:
         if self.declared is not None and self._known is not self._store_handle():
-            await store.declare_budget(self.declared)
+            await ops.store.declare_budget(self.declared)
             self._known = self._store_handle()
-        return await operation(store)
+        return await operation(ops)
 
 
 def _more(taken: int, used: int) -> int:

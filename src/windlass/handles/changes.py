@@ -1,15 +1,14 @@
-"""Changes of a waiting job [E8]. How it is read and checked, `windlass.tasks.changes` says: that
-needs the tasks of the app."""
+"""Changes of a waiting job [E8]. `windlass.tasks.changes` reads and checks them: that needs the tasks of the
+app."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, TypeAlias, TypedDict
+from typing import Any, TypedDict
 
 from windlass.core.durations import Duration
 from windlass.core.states import Priority, PriorityName
-from windlass.store.records import JobChange, JobRecord
 
 
 class JobChanges(TypedDict, total=False):
@@ -29,7 +28,3 @@ class JobChanges(TypedDict, total=False):
     """Its positional arguments, in the place of all that it had."""
     kwargs: Mapping[str, Any]
     """Its named arguments, in the place of all that it had."""
-
-
-ChangeReader: TypeAlias = Callable[[JobRecord, Mapping[str, Any]], JobChange]
-"""Checks what is asked for of a job and reads it. Raises an EnqueueError."""

@@ -160,7 +160,7 @@ class Reader:
 
     async def _opened(self, store: Store, events: str) -> str:
         """Open what a codec sealed, with the name of the task, which the handle may not know."""
-        if self._task is None and (self._job._codec is not None or sealed_in_words(events) is not None):
+        if self._task is None and (self._job._app.codec is not None or sealed_in_words(events) is not None):
             record = await store.job(self._job.id)
             self._task = "" if record is None else record.task
-        return unseal(self._job._codec, events, Purpose("stream", self._task or ""))
+        return unseal(self._job._app.codec, events, Purpose("stream", self._task or ""))

@@ -21,20 +21,21 @@ from typing import TYPE_CHECKING, Any, Final, ParamSpec, Self, TypeVar, overload
 
 from windlass.core.names import check_name
 from windlass.core.states import Priority
-from windlass.errors import ConfigurationError, InvalidName, JobNotFound
+from windlass.errors import ConfigurationError, InvalidName
 from windlass.handles.calls import A, B, C, D, Named, Takes0, Takes1, Takes2, Takes3, Takes4, TakesMore
 from windlass.handles.job import Job
+from windlass.operations import groups
+from windlass.operations.groups import PAGE
+from windlass.operations.operation import Ops
 from windlass.running.encoding import encode
 from windlass.store.records import NewJob, Options, Receipt
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
-    from windlass.store.protocol import Store
     from windlass.tasks.task import Task
 
 P = ParamSpec("P")
 R = TypeVar("R")
-PAGE: Final = 1000
 MAX_NAME: Final = 200
 GROUP: Final = "windlass.group"
 """The task that ends a group; see `windlass.tasks.builtin`."""
@@ -68,36 +69,14 @@ def _task(given: Task[P, R]) -> Task[P, R]:
     return given
 
 
-async def cancel_group(store: Store, group: int) -> list[int]:
-    """Cancel a group and its jobs that have not ended; answers with these."""
-    await store.cancel([group])  # first: from then on nothing is added
-    asked: list[int] = []
-    last = 0
-    while found := await store.group_jobs(group, last, PAGE):
-        last = found[-1]
-        answers = await store.cancel(found)
-        asked += [id for id, answer in answers.items() if answer in ("cancelled", "requested")]
-    return asked
-
-
 class Group(Job[dict[str, int]]):
     """A group of jobs, and the job that ends it. As a block it is closed at its end; where the block raises,
     it is cancelled."""
 
-    __slots__ = ("_app",)
+    __slots__ = ()
 
     def __init__(self, app: Windlass, id: int, receipt: Receipt | None = None) -> None:
-        super().__init__(
-            id,
-            store_handle=app._store_handle,
-            decode=app._tasks[GROUP]._result,
-            task=GROUP,
-            receipt=receipt,
-            codec=app.codec,
-            change_of=app._read_change,
-            producer=lambda: app._producer,
-        )
-        self._app = app
+        super().__init__(app, id, app._tasks[GROUP]._result, task=GROUP, receipt=receipt)
 
     def __repr__(self) -> str:
         return f"<Group {self.id}>"
@@ -186,11 +165,11 @@ class Group(Job[dict[str, int]]):
 
     def close(self) -> bool:
         """Take no more jobs: the group ends with the last of those it has. False: it was not open."""
-        return self._store_handle().call(lambda store: store.close_group(self.id))
+        return self._run(lambda ops: groups.close_group(ops, self.id)).closed
 
     async def aclose(self) -> bool:
         """Take no more jobs; see `close`."""
-        return await self._store_handle().acall(lambda store: store.close_group(self.id))
+        return (await self._arun(lambda ops: groups.close_group(ops, self.id))).closed
 
     def __enter__(self) -> Self:
         return self
@@ -220,49 +199,39 @@ class Group(Job[dict[str, int]]):
         """How many of its jobs are in each state: `{"succeeded": 7, "running": 2}`. Those that are not there
         any more are `deleted` where they had not succeeded, else `gone`, as their retention has passed. Each
         job is looked up: of thousands ask seldom. Raises JobNotFound where there is no such group."""
-        return self._store_handle().call(self._counts)
+        return self._run(self._counts)
 
     async def acounts(self) -> Mapping[str, int]:
         """How many of its jobs are in each state; see `counts`."""
-        return await self._store_handle().acall(self._counts)
+        return await self._arun(self._counts)
 
     def jobs(self, *, after: int = 0, limit: int = PAGE) -> list[Job[Any]]:
         """Its jobs in the order in which they were added, those behind the job `after`: pass the id of the
         last one for the next page."""
-        found = self._store_handle().call(lambda store: store.group_jobs(self.id, after, limit))
+        found = self._run(lambda ops: ops.store.group_jobs(self.id, after, limit))
         return [self._app.job(id) for id in found]
 
     async def ajobs(self, *, after: int = 0, limit: int = PAGE) -> list[Job[Any]]:
         """Its jobs in the order in which they were added; see `jobs`."""
-        found = await self._store_handle().acall(lambda store: store.group_jobs(self.id, after, limit))
+        found = await self._arun(lambda ops: ops.store.group_jobs(self.id, after, limit))
         return [self._app.job(id) for id in found]
 
     def cancel_jobs(self) -> int:
         """Cancel the group: it takes no more jobs and is cancelled itself, and so are those of its jobs that
-        have not ended. Answers with how many that were. What runs `on_end` runs all the same."""
-        handle = self._store_handle()
-        asked = handle.call(lambda store: cancel_group(store, self.id))
-        handle.notify_cancelled(frozenset(asked))
-        return len(asked)
+        have not ended. Answers with how many that were. What runs `on_end` runs all the same. Raises
+        JobNotFound where there is no such group."""
+        return self._run(lambda ops: groups.cancel_group(ops, self.id)).cancelled
 
     async def acancel_jobs(self) -> int:
         """Cancel the group and its jobs; see `cancel_jobs`."""
-        handle = self._store_handle()
-        asked = await handle.acall(lambda store: cancel_group(store, self.id))
-        handle.notify_cancelled(frozenset(asked))
-        return len(asked)
+        return (await self._arun(lambda ops: groups.cancel_group(ops, self.id))).cancelled
 
     # -- how --------------------------------------------------------------------------------------------
 
-    async def _counts(self, store: Store) -> Mapping[str, int]:
-        counts = await store.group_counts(self.id)
+    async def _counts(self, ops: Ops) -> Mapping[str, int]:
+        counts = await ops.store.group_counts(self.id)
         if not counts:  # a group without jobs, or none
-            end = await store.job(self.id)
-            if end is None or not end.options.group_end:
-                raise JobNotFound(
-                    f"there is no group {self.id}: no job of this id ends one, or it is gone; pass the `id` "
-                    "of what open_group() returned"
-                )
+            await groups.find_end(ops.store, self.id)
         return counts
 
     def _checked(self, task: Task[..., Any]) -> Task[..., Any]:

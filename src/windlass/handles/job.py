@@ -5,30 +5,32 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeAlias, TypeVar, Unpack
 
-import msgspec
-
-from windlass.codec import Codec, Purpose, seal
+from windlass.codec import Purpose, seal
 from windlass.core import ids
 from windlass.core.durations import Duration, seconds
 from windlass.core.read_errors import READ_ERRORS
 from windlass.core.states import State
-from windlass.errors import EnqueueError, JobFailed, JobNotFound, ResultInvalid, ResultTimeout
-from windlass.handles.changes import ChangeReader, JobChanges
+from windlass.errors import JobFailed, JobNotFound, ResultInvalid, ResultTimeout
+from windlass.handles.changes import JobChanges
 from windlass.handles.details import JobDetails, StepDetails, job_details, steps_of
 from windlass.handles.events import Events
+from windlass.handles.handle import _Handle
 from windlass.handles.progress import JobProgress, progress_of
+from windlass.operations import jobs
+from windlass.operations.operation import Ops
+from windlass.operations.walks import Verb
 from windlass.running.encoding import as_signal
 from windlass.running.sending import NewSignal
 from windlass.running.stopped_clock import UNTIL_RUN, StoppedClock
+from windlass.store.protocol import Store
 from windlass.store.records import (
     CancelAnswer,
     ChangeAnswer,
     DeleteAnswer,
     JobRecord,
-    NewJob,
     Once,
     Receipt,
     RetryAnswer,
@@ -36,12 +38,10 @@ from windlass.store.records import (
 from windlass.store.signal_rules import keyed
 
 if TYPE_CHECKING:
-    from windlass.running.producer import Producer
+    from windlass.app import Windlass
     from windlass.running.store_handle import StoreHandle
-    from windlass.store.protocol import Store
 
 R_co = TypeVar("R_co", covariant=True)
-A = TypeVar("A", bound=str)
 SignalAnswer: TypeAlias = Literal["delivered", "kept", "repeated"]
 _LONG: Final = 3600.0
 WAITS_FOR_COMMIT: Final = (
@@ -60,7 +60,7 @@ def id_of(given: object) -> int:
     )
 
 
-class Job(Generic[R_co]):
+class Job(_Handle, Generic[R_co]):
     """One durable unit of work.
 
     `id` is an int here and a string in JSON. `receipt` says what became of the enqueue: "enqueued",
@@ -69,22 +69,18 @@ class Job(Generic[R_co]):
     made from an id alone. `str(job)` is the id, as JSON would have it.
     """
 
-    __slots__ = (
-        "_change_of", "_codec", "_decode", "_producer", "_store_handle", "id", "pressure", "receipt", "task",
-    )  # fmt: skip
+    __slots__ = ("_decode", "id", "pressure", "receipt", "task")
 
     def __init__(
         self,
+        app: Windlass,
         id: int,
-        *,
-        store_handle: Callable[[], StoreHandle],
         decode: Callable[[JobRecord], Any],
+        *,
         task: str | None = None,
         receipt: Receipt | None = None,
-        codec: Codec | None = None,
-        change_of: ChangeReader,
-        producer: Callable[[], Producer],
     ) -> None:
+        super().__init__(app)
         self.id: Final = id
         """The job's id, an int; JSON has it as a string."""
         self.task: Final = task
@@ -93,11 +89,7 @@ class Job(Generic[R_co]):
         """The receipt of the enqueue; None for a handle made from an id alone."""
         self.pressure: Final = None if receipt is None else receipt.pressure
         """How full the queue is, from 0.7 on, where it has a max_depth; else None [F4]."""
-        self._store_handle = store_handle
         self._decode = decode
-        self._codec = codec
-        self._change_of = change_of
-        self._producer = producer
 
     def __repr__(self) -> str:
         return f"<Job {self.id}{f' of {self.task}' if self.task else ''}>"
@@ -109,30 +101,30 @@ class Job(Generic[R_co]):
 
     def record(self) -> JobDetails:
         """Everything the store knows about the job. Raises JobNotFound."""
-        return self._store_handle().call(self._details)
+        return self._run(self._details)
 
     async def arecord(self) -> JobDetails:
         """Everything the store knows about the job. Raises JobNotFound."""
-        return await self._store_handle().acall(self._details)
+        return await self._arun(self._details)
 
     def status(self) -> State:
         """Where the job stands: scheduled, ready, running, retrying, succeeded, dead or cancelled; a chunked
         one also splitting or waiting."""
-        return self._found(self._store_handle().call(self._look)).state
+        return self._run(self._look).state
 
     async def astatus(self) -> State:
         """Where the job stands: scheduled, ready, running, retrying, succeeded, dead or cancelled; a chunked
         one also splitting or waiting."""
-        return self._found(await self._store_handle().acall(self._look)).state
+        return (await self._arun(self._look)).state
 
     def progress(self) -> JobProgress:
         """How far the job is: what its handler said last, or what its parts have done. It stays when the job
         has ended [P6]. Raises JobNotFound."""
-        return self._store_handle().call(self._progress)
+        return self._run(self._progress)
 
     async def aprogress(self) -> JobProgress:
         """How far the job is; see `progress`."""
-        return await self._store_handle().acall(self._progress)
+        return await self._arun(self._progress)
 
     def result(self, timeout: Duration | None = None) -> R_co:
         """Wait for the job to end and return what its task returned [O8].
@@ -156,11 +148,11 @@ class Job(Generic[R_co]):
     def steps(self) -> list[StepDetails]:
         """Return what the job has done: its steps, sleeps and waits that are over, in the order in which they
         were kept [W1]. They stay when the job has ended. Raises JobNotFound."""
-        return self._store_handle().call(self._steps)
+        return self._run(self._steps)
 
     async def asteps(self) -> list[StepDetails]:
         """Return what the job has done; see `steps`."""
-        return await self._store_handle().acall(self._steps)
+        return await self._arun(self._steps)
 
     def events(self, after: int = 0, follow: bool = True) -> Events:
         """Read what the job emits, in order, for `async for event in job.events():` and for a plain `for`
@@ -178,21 +170,19 @@ class Job(Generic[R_co]):
     def cancel(self) -> CancelAnswer:
         """Cancel the job: "cancelled" now if it waits, "requested" if it runs, "finished" if it is too
         late."""
-        return self._notify(self._store_handle().call(lambda store: store.cancel([self.id]))[self.id])
+        return self._run(self._act("cancel"))
 
     async def acancel(self) -> CancelAnswer:
         """Cancel the job; see `cancel`."""
-        return self._notify(
-            (await self._store_handle().acall(lambda store: store.cancel([self.id])))[self.id]
-        )
+        return await self._arun(self._act("cancel"))
 
     def retry(self) -> RetryAnswer:
         """Offer a dead, scheduled or retrying job again now, with its attempts reset."""
-        return self._store_handle().call(lambda store: store.retry([self.id]))[self.id]
+        return self._run(self._act("retry"))
 
     async def aretry(self) -> RetryAnswer:
         """Offer a dead, scheduled or retrying job again now, with its attempts reset."""
-        return (await self._store_handle().acall(lambda store: store.retry([self.id])))[self.id]
+        return await self._arun(self._act("retry"))
 
     def change(self, **changes: Unpack[JobChanges]) -> ChangeAnswer:
         """Change the job where it waits: `job.change(priority="urgent", delay=0)`. Its id and its unique key
@@ -202,11 +192,11 @@ class Job(Generic[R_co]):
         `headers` as `using` does, and new arguments as `args=[…]` and `kwargs={…}`, in the place of all that
         it had. They are checked as at an enqueue. Raises JobNotFound, and EnqueueError for a part of a
         parent."""
-        return self._store_handle().call(lambda store: self._changed(store, changes))
+        return self._run(lambda ops: jobs.change(ops, self.id, changes))
 
     async def achange(self, **changes: Unpack[JobChanges]) -> ChangeAnswer:
         """Change the job where it waits; see `change`."""
-        return await self._store_handle().acall(lambda store: self._changed(store, changes))
+        return await self._arun(lambda ops: jobs.change(ops, self.id, changes))
 
     def replay(self) -> Job[R_co]:
         """Make a new job that does the same once more, ready now, and return its handle [O6].
@@ -214,21 +204,19 @@ class Job(Generic[R_co]):
         It has this one's task, arguments, queue, priority and options, except for the unique key, and says in
         `options.replay_of` whom it repeats. Raises EnqueueError where this one has not ended yet, or is
         a part of a parent."""
-        return self._clone(*self._store_handle().call(self._replay))
+        return self._clone(*self._run(lambda ops: jobs.replay(ops, self.id)))
 
     async def areplay(self) -> Job[R_co]:
         """Make a new job that does the same once more; see `replay`."""
-        return self._clone(*await self._store_handle().acall(self._replay))
+        return self._clone(*await self._arun(lambda ops: jobs.replay(ops, self.id)))
 
     def delete(self) -> DeleteAnswer:
         """Remove the job and its traces; while it runs, its cancel is requested instead."""
-        return self._notify(self._store_handle().call(lambda store: store.delete([self.id]))[self.id])
+        return self._run(self._act("delete"))
 
     async def adelete(self) -> DeleteAnswer:
         """Remove the job and its traces; while it runs, its cancel is requested instead."""
-        return self._notify(
-            (await self._store_handle().acall(lambda store: store.delete([self.id])))[self.id]
-        )
+        return await self._arun(self._act("delete"))
 
     def signal(
         self, name: str, value: Any = None, *, idempotency_key: str | None = None, connection: Any = None
@@ -243,10 +231,10 @@ class Job(Generic[R_co]):
         for is an InvalidPayload, and the wait goes on; in a transaction on PostgreSQL it is not checked."""
         text = as_signal(name, value)
         task = self.task
-        if self._codec is not None and task is None:
-            task = self._found(self._store_handle().call(self._look)).task
+        if self._app.codec is not None and task is None:
+            task = self._run(self._look).task
         signal = self._as_sent(name, text, task, keyed(self.id, idempotency_key))
-        return _answer(self._producer().signal(signal, connection))
+        return _answer(self._app._producer.signal(signal, connection))
 
     async def asignal(
         self, name: str, value: Any = None, *, idempotency_key: str | None = None, connection: Any = None
@@ -257,94 +245,48 @@ class Job(Generic[R_co]):
     async def _asignal(self, name: str, text: str, once: Once | None, connection: Any = None) -> SignalAnswer:
         """Send a signal whose value is JSON already."""
         task = self.task
-        if self._codec is not None and task is None:
-            task = self._found(await self._store_handle().acall(self._look)).task
-        return _answer(await self._producer().asignal(self._as_sent(name, text, task, once), connection))
+        if self._app.codec is not None and task is None:
+            task = (await self._arun(self._look)).task
+        return _answer(await self._app._producer.asignal(self._as_sent(name, text, task, once), connection))
 
     def _as_sent(self, name: str, text: str, task: str | None, once: Once | None) -> NewSignal:
-        return NewSignal(self.id, name, text, seal(self._codec, text, Purpose("signal", task or "")), once)
+        self._check_id()
+        kept = seal(self._app.codec, text, Purpose("signal", task or ""))
+        return NewSignal(self.id, name, text, kept, once)
 
     # -- how --------------------------------------------------------------------------------------------
 
-    def _notify(self, answer: A) -> A:
-        """A job that runs in this very process hears of its cancel at once, others by a wake-up [O5]."""
-        if answer == "requested":
-            self._store_handle().notify_cancelled(frozenset({self.id}))
-        return answer
+    def _store_handle(self) -> StoreHandle:
+        self._check_id()
+        return super()._store_handle()
 
-    async def _details(self, store: Store) -> JobDetails:
-        return await job_details(store, self._found(await store.job(self.id)), self._codec)
+    def _check_id(self) -> None:
+        if self.receipt == "on_commit":
+            raise JobNotFound(WAITS_FOR_COMMIT)
 
-    async def _steps(self, store: Store) -> list[StepDetails]:
-        return await steps_of(store, self._found(await store.job(self.id)), self._codec)
+    def _act(self, verb: Verb) -> Callable[[Ops], Awaitable[Any]]:
+        async def act(ops: Ops) -> str:
+            return (await jobs.act(ops, verb, [self.id]))[self.id]
 
-    def _look(self, store: Store) -> Awaitable[JobRecord | None]:
-        return store.job(self.id)
+        return act
 
-    async def _progress(self, store: Store) -> JobProgress:
-        record = self._found(await store.job(self.id))
+    def _look(self, ops: Ops) -> Awaitable[JobRecord]:
+        return jobs.find(ops.store, self.id)
+
+    async def _details(self, ops: Ops) -> JobDetails:
+        return await job_details(ops.store, await self._look(ops), self._app.codec)
+
+    async def _steps(self, ops: Ops) -> list[StepDetails]:
+        return await steps_of(ops.store, await self._look(ops), self._app.codec)
+
+    async def _progress(self, ops: Ops) -> JobProgress:
+        record = await self._look(ops)
         # Any job may be a parent: one enqueued by name does not know that its task is chunked.
         alone = record.progress is not None or record.options.part is not None
-        return progress_of(record, None if alone else await store.parent(self.id))
-
-    async def _changed(self, store: Store, changes: Mapping[str, Any]) -> ChangeAnswer:
-        record = self._found(await store.job(self.id))
-        answer = await store.change(self.id, self._change_of(record, changes))
-        if answer == "not_found":
-            self._found(None)
-        elif answer == "part":
-            raise EnqueueError(
-                f"job {self.id} is a part of a parent and has its queue, priority and arguments from it; "
-                "set the parent's `parallel`, or cancel it as a whole"
-            )
-        return answer
-
-    def _found(self, record: JobRecord | None) -> JobRecord:
-        if record is None:
-            raise JobNotFound(
-                f"there is no job {self.id}: it never existed, was deleted, or its retention has passed"
-            )
-        return record
-
-    async def _replay(self, store: Store) -> tuple[JobRecord, Receipt]:
-        record = self._found(await store.job(self.id))
-        if record.state not in _ENDED:
-            raise EnqueueError(
-                f"job {self.id} is {record.state.value} and has not ended, so there is nothing to repeat; "
-                "await its result() or cancel() it first, or enqueue its task again"
-            )
-        if record.options.part is not None:
-            raise EnqueueError(
-                f"job {self.id} is a part of parent {record.options.part.parent} and means nothing without "
-                "it; redrive the parent, or replay it as a whole"
-            )
-        if record.options.group_end:
-            raise EnqueueError(
-                f"job {self.id} ends a group and means nothing without its jobs; retry it, or open another"
-            )
-        options = msgspec.structs.replace(
-            record.options, unique_key=None, unknown_since=None, expires_at=None, replay_of=self.id, after=()
-        )
-        job = NewJob(
-            task=record.task,
-            payload=record.payload,
-            queue=record.queue,
-            priority=record.priority,
-            options=options,
-        )
-        return record, (await store.enqueue([job]))[0]
+        return progress_of(record, None if alone else await ops.store.parent(self.id))
 
     def _clone(self, record: JobRecord, receipt: Receipt) -> Job[R_co]:
-        return Job(
-            receipt.id,
-            store_handle=self._store_handle,
-            decode=self._decode,
-            task=record.task,
-            receipt=receipt,
-            codec=self._codec,
-            change_of=self._change_of,
-            producer=self._producer,
-        )
+        return Job(self._app, receipt.id, self._decode, task=record.task, receipt=receipt)
 
     async def _finished(self, store: Store, timeout: Duration | None) -> JobRecord:
         limit = math.inf if timeout is None else seconds(timeout)

@@ -1,5 +1,5 @@
 """The jobs of an app that a filter finds: gone through one after the other, newest first [M3], or counted,
-retried, cancelled and deleted all at once [O6]. How the latter is done is in `windlass.handles.bulk`.
+retried, cancelled and deleted all at once [O6]. How the latter is done is in `windlass.operations.walks`.
 
     async for job in app.jobs(state="dead", task="mail.send", limit=50):    # and a plain `for`
         print(job, await job.asteps())
@@ -12,16 +12,17 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 
-from windlass.codec import Codec
 from windlass.errors import InvalidOption
-from windlass.handles.bulk import BATCH, CAP, MOMENT, Acted, Answers, Count, Progress, Verb, apply, count
 from windlass.handles.details import JobDetails, details_of
+from windlass.handles.handle import _Handle
 from windlass.handles.job import Job
+from windlass.operations.operation import Ops
+from windlass.operations.walks import BATCH, CAP, MOMENT, Acted, Answers, Count, Progress, Verb, apply, count
 from windlass.store.protocol import Store
 from windlass.store.records import JobFilter, JobRecord
 
 if TYPE_CHECKING:
-    from windlass.running.store_handle import StoreHandle
+    from windlass.app import Windlass
 
 T_co = TypeVar("T_co", covariant=True)
 PAGE: Final = 200
@@ -30,38 +31,32 @@ Show: TypeAlias = Callable[[Store, Sequence[JobRecord]], Awaitable[Sequence[T_co
 """Makes of records what a loop is given."""
 
 
-class Listing(Generic[T_co]):
+class Listing(_Handle, Generic[T_co]):
     """The jobs that a filter finds, newest first, for `async for` and for a plain `for`.
 
     Each loop begins anew and reads page by page: a page shows one moment [S5] and takes bounded time. Jobs
     that are enqueued meanwhile are not met."""
 
-    __slots__ = ("_show", "_store_handle", "limit", "where")
+    __slots__ = ("_show", "limit", "where")
 
-    def __init__(
-        self,
-        store_handle: Callable[[], StoreHandle],
-        where: JobFilter,
-        limit: int | None,
-        show: Show[T_co],
-    ) -> None:
+    def __init__(self, app: Windlass, where: JobFilter, limit: int | None, show: Show[T_co]) -> None:
+        super().__init__(app)
         self.where: Final = where
         """The filter."""
         self.limit: Final = limit
         """How many jobs at most, the newest; None: all."""
-        self._store_handle = store_handle
         self._show = show
 
     async def __aiter__(self) -> AsyncIterator[T_co]:
         walk = _Walk(self)
         while not walk.ended:
-            for each in await self._store_handle().acall(walk.page):
+            for each in await self._arun(walk.page):
                 yield each
 
     def __iter__(self) -> Iterator[T_co]:
         walk = _Walk(self)
         while not walk.ended:
-            yield from self._store_handle().call(walk.page)
+            yield from self._run(walk.page)
 
 
 class _Walk(Generic[T_co]):
@@ -74,42 +69,34 @@ class _Walk(Generic[T_co]):
         self._cursor: str | None = None
         self._met = Acted()
 
-    async def page(self, store: Store) -> Sequence[T_co]:
+    async def page(self, ops: Ops) -> Sequence[T_co]:
         """The next jobs, maybe none. The last page sets `ended`. A job that moved and is met again is left
         out: see `Acted`."""
         most = PAGE if self._left is None else min(PAGE, self._left)
-        page = await store.jobs(self._listing.where, most, self._cursor, MOMENT)
+        page = await ops.store.jobs(self._listing.where, most, self._cursor, MOMENT)
         found = [job for job in page.jobs if job.id not in self._met]
         self._met.update(job.id for job in found)
         self._cursor = page.cursor
         if self._left is not None:
             self._left -= len(found)
         self.ended = self._cursor is None or self._left == 0
-        return await self._listing._show(store, found)
+        return await self._listing._show(ops.store, found)
 
 
 class Jobs(Listing[Job[Any]]):
     """The jobs of an app that a filter finds; see `Windlass.jobs`. It holds the filter and asks the store
     each time. As a loop it gives their handles, the newest first."""
 
-    __slots__ = ("_codec",)
+    __slots__ = ()
 
-    def __init__(
-        self,
-        store_handle: Callable[[], StoreHandle],
-        where: JobFilter,
-        limit: int | None,
-        handle: Callable[[JobRecord], Job[Any]],
-        codec: Codec | None,
-    ) -> None:
+    def __init__(self, app: Windlass, where: JobFilter, limit: int | None) -> None:
         if limit is not None and (type(limit) is not int or limit < 1):
             raise InvalidOption(f"limit: {limit!r} is not a whole number from 1")
 
         async def handles(_: Store, found: Sequence[JobRecord]) -> Sequence[Job[Any]]:
-            return [handle(record) for record in found]
+            return [app.named(record.task).job(record.id) for record in found]
 
-        super().__init__(store_handle, where, limit, handles)
-        self._codec = codec
+        super().__init__(app, where, limit, handles)
 
     def __repr__(self) -> str:
         given = {name: getattr(self.where, name) for name in self.where.__struct_fields__}
@@ -122,17 +109,17 @@ class Jobs(Listing[Job[Any]]):
 
         async def details(store: Store, found: Sequence[JobRecord]) -> Sequence[JobDetails]:
             workers = await store.workers() if any(job.worker is not None for job in found) else ()
-            return [details_of(job, self._codec, workers) for job in found]
+            return [details_of(job, self._app.codec, workers) for job in found]
 
-        return Listing(self._store_handle, self.where, self.limit, details)
+        return Listing(self._app, self.where, self.limit, details)
 
     def count(self, cap: int = CAP) -> Count:
         """How many there are, counted up to `cap`."""
-        return self._store_handle().call(lambda store: self._count(store, cap))
+        return self._run(lambda ops: self._count(ops.store, cap))
 
     async def acount(self, cap: int = CAP) -> Count:
         """How many there are, counted up to `cap`."""
-        return await self._store_handle().acall(lambda store: self._count(store, cap))
+        return await self._arun(lambda ops: self._count(ops.store, cap))
 
     def retry(self, *, batch: int = BATCH, progress: Progress | None = None) -> Answers:
         """Offer the dead, scheduled and retrying ones again now, with their attempts reset."""
@@ -159,16 +146,13 @@ class Jobs(Listing[Job[Any]]):
         return await self._aapply("delete", batch, progress)
 
     def _apply(self, verb: Verb, batch: int, progress: Progress | None) -> Answers:
-        return self._store_handle().call(lambda store: self._on(store, verb, batch, progress))
+        return self._run(lambda ops: self._on(ops, verb, batch, progress))
 
     async def _aapply(self, verb: Verb, batch: int, progress: Progress | None) -> Answers:
-        return await self._store_handle().acall(lambda store: self._on(store, verb, batch, progress))
+        return await self._arun(lambda ops: self._on(ops, verb, batch, progress))
 
-    def _on(self, store: Store, verb: Verb, batch: int, progress: Progress | None) -> Awaitable[Answers]:
-        requested = self._store_handle().notify_cancelled
-        return apply(
-            store, self.where, verb, batch=batch, limit=self.limit, progress=progress, requested=requested
-        )
+    def _on(self, ops: Ops, verb: Verb, batch: int, progress: Progress | None) -> Awaitable[Answers]:
+        return apply(ops, self.where, verb, batch=batch, limit=self.limit, progress=progress)
 
     async def _count(self, store: Store, cap: int) -> Count:
         if self.limit is None or cap < self.limit:

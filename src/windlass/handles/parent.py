@@ -3,95 +3,77 @@ store each time. What every job can do (cancel, await its result) it does as a J
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from windlass.codec import Codec, Purpose, unseal
-from windlass.errors import JobNotFound
+from windlass.codec import Purpose, unseal
 from windlass.handles.details import ParentDetails, PartDetails, parent_details, part_details
+from windlass.handles.handle import _Handle
+from windlass.operations import parents
+from windlass.operations.operation import Ops
 from windlass.running.encoding import decode, encode
-from windlass.store.protocol import Store
-from windlass.store.records import ParentRecord
 
 if TYPE_CHECKING:
-    from windlass.running.store_handle import StoreHandle
+    from windlass.app import Windlass
 
 _PAGE: Final = 10_000
 
 
-class Parent:
+class Parent(_Handle):
     """A job that was split into parts."""
 
-    __slots__ = ("_codec", "_store_handle", "id")
+    __slots__ = ("id",)
 
-    def __init__(
-        self, id: int, *, store_handle: Callable[[], StoreHandle], codec: Codec | None = None
-    ) -> None:
+    def __init__(self, app: Windlass, id: int) -> None:
+        super().__init__(app)
         self.id: Final = id
         """The id of the job that was split."""
-        self._store_handle = store_handle
-        self._codec = codec
 
     def __repr__(self) -> str:
         return f"<Parent {self.id}>"
 
     def record(self) -> ParentDetails:
         """How far it is. Raises JobNotFound where there is no such parent, or none yet."""
-        return self._details(self._store_handle().call(lambda store: store.parent(self.id)))
+        return parent_details(self._run(lambda ops: parents.find(ops.store, self.id)))
 
     async def arecord(self) -> ParentDetails:
         """How far it is; see `record`."""
-        return self._details(await self._store_handle().acall(lambda store: store.parent(self.id)))
+        return parent_details(await self._arun(lambda ops: parents.find(ops.store, self.id)))
 
     def parts(self, *, start: int = 0, limit: int = _PAGE) -> list[PartDetails]:
         """Its parts by index, from `start` on [P4]. Raises CodecError when the app's codec cannot read what
         they cover."""
-        return self._store_handle().call(lambda store: self._parts(store, start, limit))
+        return self._run(lambda ops: self._parts(ops, start, limit))
 
     async def aparts(self, *, start: int = 0, limit: int = _PAGE) -> list[PartDetails]:
         """Its parts by index, from `start` on; see `parts`."""
-        return await self._store_handle().acall(lambda store: self._parts(store, start, limit))
+        return await self._arun(lambda ops: self._parts(ops, start, limit))
 
     def set(self, *, parallel: int | None) -> ParentDetails:
         """Change how many of its parts may run at a time, while it runs; None: any number [P8]."""
-        return self._details(
-            self._store_handle().call(lambda store: store.set_parent(self.id, parallel=parallel))
-        )
+        return parent_details(self._run(lambda ops: parents.change(ops, self.id, parallel)))
 
     async def aset(self, *, parallel: int | None) -> ParentDetails:
         """Change how many of its parts may run at a time, while it runs; None: any number [P8]."""
-        return self._details(
-            await self._store_handle().acall(lambda store: store.set_parent(self.id, parallel=parallel))
-        )
+        return parent_details(await self._arun(lambda ops: parents.change(ops, self.id, parallel)))
 
     def redrive(self) -> int:
         """Run those of its parts again that are dead or cancelled, each from its last checkpoint [P9];
-        answers with how many that are."""
-        return self._store_handle().call(lambda store: store.redrive(self.id))
+        answers with how many that are. Raises JobNotFound."""
+        return self._run(lambda ops: parents.redrive_parent(ops, self.id)).redriven
 
     async def aredrive(self) -> int:
         """Run those of its parts again that are dead or cancelled; see `redrive`."""
-        return await self._store_handle().acall(lambda store: store.redrive(self.id))
+        return (await self._arun(lambda ops: parents.redrive_parent(ops, self.id))).redriven
 
-    async def _parts(self, store: Store, start: int, limit: int) -> list[PartDetails]:
-        found = [part_details(part) for part in await store.parts(self.id, start=start, limit=limit)]
-        if self._codec is None or not found:
+    async def _parts(self, ops: Ops, start: int, limit: int) -> list[PartDetails]:
+        found = [part_details(part) for part in await ops.store.parts(self.id, start=start, limit=limit)]
+        codec = self._app.codec
+        if codec is None or not found:
             return found
-        purpose = Purpose("span", self._found(await store.parent(self.id)).task)
-        spans = (unseal(self._codec, encode(part.span), purpose) for part in found)
+        purpose = Purpose("span", (await parents.find(ops.store, self.id)).task)
+        spans = (unseal(codec, encode(part.span), purpose) for part in found)
         return [
             msgspec.structs.replace(part, span=decode(span)) for part, span in zip(found, spans, strict=True)
         ]
-
-    def _details(self, record: ParentRecord | None) -> ParentDetails:
-        return parent_details(self._found(record))
-
-    def _found(self, record: ParentRecord | None) -> ParentRecord:
-        if record is None:
-            raise JobNotFound(
-                f"there is no parent {self.id}: the job was not split yet, is no chunked one, or its "
-                "retention has passed"
-            )
-        return record

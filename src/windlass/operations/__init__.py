@@ -2,7 +2,7 @@
 
 An operation is a function of a subject: typed, with its role, its words and its audit text. The API's routes
 and OpenAPI document, the commands and the forms of Mission Control are derived from its signature; handles
-and Django's admin call the same functions.
+and Django's admin call the same functions, or the act inside where an answer needs no view.
 
     @budgets.post("/budgets/{name}/drain")
     async def drain_budget(ops: Ops, name: Name, pause: Pause = 0.0) -> BudgetView:

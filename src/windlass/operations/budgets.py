@@ -115,10 +115,7 @@ async def drain_budget(ops: Ops, name: Name, pause: Pause = 0.0, key: OneKey = N
 
     As after a 429 of the upstream. It refills from the end of the pause on."""
     await find(ops, name)
-    await ops.store.drain(name, pause, key)
-    which = name if key is None else f"{name}, key {key!r}"
-    then = f"grants nothing for {span(pause)}" if pause else "refills from now on"
-    ops.did(f"budget {which}: drained", said=f"{which} is drained and {then}")
+    await drain(ops, name, pause, key)
     return await find(ops, name)
 
 
@@ -156,6 +153,18 @@ async def remove_budget(ops: Ops, name: Name) -> Removed:
     )
     ops.did(f"budget {name}: removed", said=said)
     return Removed(name)
+
+
+async def drain(ops: Ops, name: str, pause: float, key: str | None) -> None:
+    """Remove all tokens of a budget; handles call it, too. This process hands out no more of those that it
+    has taken already, also where the store cannot be told."""
+    try:
+        await ops.store.drain(name, pause, key)
+    finally:
+        ops.app._store_handle().tokens.void(name, key)
+    which = name if key is None else f"{name}, key {key!r}"
+    then = f"grants nothing for {span(pause)}" if pause else "refills from now on"
+    ops.did(f"budget {which}: drained", said=f"{which} is drained and {then}")
 
 
 async def find(ops: Ops, name: str) -> BudgetView:

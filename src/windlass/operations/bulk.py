@@ -1,7 +1,8 @@
 """Bulk operations: retry, cancel or delete every job that a filter finds, in the background [O6].
 
-`windlass.handles.bulk` does the work: it walks from the newest job to the oldest in atomic batches. The state
-of an operation is kept in memory only. Start one again that a restart has stopped, and it does what is left.
+`windlass.operations.walks` does the work: it walks from the newest job to the oldest in atomic batches. The
+state of an operation is kept in memory only. Start one again that a restart has stopped, and it does what is
+left.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 import msgspec
 
 from windlass.core.states import State
-from windlass.handles import bulk as walks
-from windlass.handles.bulk import CAP, Count, Progress, Verb
+from windlass.operations import walks
 from windlass.operations.jobs import Where
 from windlass.operations.operation import Ops, Subject
 from windlass.operations.principal import Role
 from windlass.operations.refusals import Busy, Invalid, NotFound
+from windlass.operations.walks import CAP, Count, Progress, Verb
 from windlass.presentation.audit import AuditEntry
 from windlass.presentation.text import iso
 from windlass.store.records import JobFilter
@@ -146,11 +147,9 @@ async def apply(
     limit: int | None = None,
 ) -> None:
     """Act on all that a filter finds. The timeline hears of it also where it stops half-way."""
-    requested, state = ops.stop, "failed"
+    state = "failed"
     try:
-        await walks.apply(
-            ops.store, where, verb, limit=limit, progress=progress, requested=requested, answers=answers
-        )
+        await walks.apply(ops, where, verb, limit=limit, progress=progress, answers=answers)
         state = "done"
     except (Stopped, asyncio.CancelledError):
         state = "stopped"

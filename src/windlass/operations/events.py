@@ -11,9 +11,9 @@ from typing import Any, Final, Self
 import msgspec
 
 from windlass.core.states import FINISHED
+from windlass.endings import FOR_EVER
 from windlass.operations.operation import JobId, Limit, Name, Ops, Subject, given_id
 from windlass.presentation.text import iso, one_line, shaped, span
-from windlass.signals import FOR_EVER
 from windlass.store.protocol import Store
 from windlass.store.records import EventKind, EventRecord, JobRecord
 

@@ -11,15 +11,16 @@ from windlass.core.counts import plural
 from windlass.core.ids import MAX_ID
 from windlass.core.read_errors import READ_ERRORS
 from windlass.core.states import FINISHED, State
-from windlass.handles.group import cancel_group as cancel_all
+from windlass.errors import JobNotFound
+from windlass.operations import walks
 from windlass.operations.operation import Ops, Subject
-from windlass.operations.refusals import NotFound
 from windlass.store.protocol import Store
 from windlass.store.records import JobRecord
 
 MAX_LOOKED_UP: Final = 100
 """Jobs of a group that its page looks up one by one; of more it gives the numbers."""
 SHOWN: Final = 20
+PAGE: Final = 1000
 _LAST: Final = (State.DEAD, State.CANCELLED, State.RETRYING, State.RUNNING)
 """The states that an operator looks for, in this order, before others that have not succeeded."""
 groups: Final = Subject("groups")
@@ -103,11 +104,11 @@ async def list_left(ops: Ops, id: int) -> list[GroupJob]:
 @groups.post("/groups/{id}/close")
 async def close_group(ops: Ops, id: int) -> Closed:
     """Let a group take no more jobs: it ends with the last of those it has"""
-    await find(ops.store, id)
     closed = await ops.store.close_group(id)
     if closed:
         ops.did("closed its group", said=f"{id} closed", job=id)
     else:
+        await find_end(ops.store, id)
         ops.said = f"{id} was not open"
     return Closed(closed)
 
@@ -115,29 +116,38 @@ async def close_group(ops: Ops, id: int) -> Closed:
 @groups.post("/groups/{id}/cancel")
 async def cancel_group(ops: Ops, id: int) -> CancelledGroup:
     """Cancel a group and those of its jobs that have not ended"""
-    ended = (await find(ops.store, id)).state in FINISHED
-    asked = await cancel_all(ops.store, id)
-    ops.stop(asked)
-    cancelled = len(asked)
+    ended = (await find_end(ops.store, id)).state in FINISHED
+    await walks.act(ops, "cancel", [id])  # first: from then on nothing is added
+    cancelled, last = 0, 0
+    while found := await ops.store.group_jobs(id, last, PAGE):
+        last = found[-1]
+        answers = (await walks.act(ops, "cancel", found)).values()
+        cancelled += sum(answer in ("cancelled", "requested") for answer in answers)
     jobs = plural(cancelled, "job")
     said = f"{id} had ended already; {jobs} cancelled" if ended else f"{id} cancelled, with {jobs}"
     ops.did("cancelled its group", said=said, job=id)
     return CancelledGroup(cancelled)
 
 
-async def find(store: Store, id: int) -> GroupShape:
-    """Return a group. Raises NotFound."""
+async def find_end(store: Store, id: int) -> JobRecord:
+    """Return the job that ends a group. Raises JobNotFound."""
     end = await store.job(id)
-    group = None if end is None else await group_of(store, end)
-    if group is None:
-        raise NotFound(f"there is no group {id}: no job of this id ends one, or it is gone")
-    return group
+    if end is None or not end.options.group_end:
+        raise JobNotFound(f"there is no group {id}: no job of this id ends one, or it is gone")
+    return end
+
+
+async def find(store: Store, id: int) -> GroupShape:
+    """Return a group. Raises JobNotFound."""
+    return await _group(store, await find_end(store, id))
 
 
 async def group_of(store: Store, end: JobRecord) -> GroupShape | None:
     """Return the group that a job ends; None where it ends none."""
-    if not end.options.group_end:
-        return None
+    return await _group(store, end) if end.options.group_end else None
+
+
+async def _group(store: Store, end: JobRecord) -> GroupShape:
     counts = await store.group_counts(end.id)
     return GroupShape(
         id=str(end.id),

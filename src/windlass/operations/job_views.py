@@ -15,10 +15,10 @@ from windlass.operations.groups import GroupShape, group_of
 from windlass.operations.operation import Ops
 from windlass.operations.parents import ParentShape
 from windlass.presentation.cluster_state import ClusterState
-from windlass.presentation.jobs import id_text, priority_name
+from windlass.presentation.jobs import priority_name
 from windlass.presentation.retries import retrying_of
 from windlass.presentation.steps import StepShape, step_shapes
-from windlass.presentation.text import iso, one_line, parsed, shaped
+from windlass.presentation.text import iso, one_line, parsed, shaped, shared
 from windlass.presentation.waiting import state_in_words, why_it_waits, worker_name
 from windlass.store.fields import Field, Unit
 from windlass.store.records import (
@@ -254,37 +254,24 @@ def _fields(
     budgets: Iterable[BudgetRecord] | None = None,
 ) -> dict[str, Any]:
     """Return what both views are made of."""
-    options, serving = job.options, state.view.serving.get(job.queue, 0)
-    return {
-        "id": str(job.id),
-        "task": job.task,
-        "queue": job.queue,
-        "priority": priority_name(job.priority),
-        "state": str(job.state),
-        "reason": job.reason,
-        "attempt": job.attempt,
-        "deaths": job.deaths,
-        "payload": parsed(job.payload),
-        "result": parsed(job.result),
-        "errors": [FailureShape.of(error) for error in job.errors],
-        "checkpoint": None
-        if job.checkpoint is None
-        else CheckpointShape(parsed(job.checkpoint.data), iso(job.checkpoint.at)),
-        "progress": None if job.progress is None else shaped(JobProgressShape, job.progress),
-        "enqueued_at": iso(job.enqueued_at),
-        "run_at": iso(job.run_at),
-        "claimed_at": iso(job.claimed_at),
-        "finished_at": iso(job.finished_at),
-        "worker": id_text(job.worker),
-        "worker_label": None if job.worker is None else labels.get(job.worker),
-        "claim": id_text(job.claim),
-        "cancel_requested": job.cancel_requested,
-        "replay_of": id_text(options.replay_of),
-        "chunked": options.chunked,
-        "part": None if options.part is None else PartOfShape.of(options.part),
-        "state_text": state_in_words(job),
-        "why": why_it_waits(job, state.view.queues.get(job.queue), serving, now, state.workers, budgets),
-    } | {field.kept: _value(field, options) for field in CARRIED}
+    options, checkpoint = job.options, job.checkpoint
+    queue, serving = state.view.queues.get(job.queue), state.view.serving.get(job.queue, 0)
+    return shared(
+        _Shown,
+        job,
+        options,
+        priority=priority_name(job.priority),
+        payload=parsed(job.payload),
+        result=parsed(job.result),
+        errors=[FailureShape.of(error) for error in job.errors],
+        checkpoint=checkpoint and shaped(CheckpointShape, checkpoint, data=parsed(checkpoint.data)),
+        progress=job.progress and shaped(JobProgressShape, job.progress),
+        worker_label=None if job.worker is None else labels.get(job.worker),
+        part=options.part and PartOfShape.of(options.part),
+        state_text=state_in_words(job),
+        why=why_it_waits(job, queue, serving, now, state.workers, budgets),
+        **{field.kept: _value(field, options) for field in CARRIED},
+    )
 
 
 def _value(field: Field, options: Options) -> Any:

@@ -11,17 +11,18 @@ from typing import Annotated, Any, Final, TypeAlias
 
 import msgspec
 
-from windlass.core.states import State
+from windlass.core.states import FINISHED, State
 from windlass.errors import EnqueueError, JobNotFound
-from windlass.handles import bulk as walks
-from windlass.handles.bulk import MOMENT, Verb, job_filter
+from windlass.operations import walks
 from windlass.operations.bodies import JobChangeBody, changes_of
 from windlass.operations.job_views import JobView, ListedJob, labels_of
 from windlass.operations.new_jobs import ReceiptShape
 from windlass.operations.operation import Ids, Limit, Name, Operation, Ops, Sent, Subject, Text
 from windlass.operations.refusals import Conflict, Invalid
+from windlass.operations.walks import MOMENT, Verb, job_filter
 from windlass.presentation.text import iso
-from windlass.store.records import JobFilter, JobRecord
+from windlass.store.protocol import Store
+from windlass.store.records import ChangeAnswer, JobFilter, JobRecord, NewJob, Receipt
 
 jobs: Final = Subject("jobs")
 LISTING_TIME: Final = 0.05
@@ -146,10 +147,7 @@ async def list_causes(ops: Ops, queue: Name | None = None, task: Name | None = N
 @jobs.get("/jobs/{id}")
 async def show_job(ops: Ops, id: int) -> JobView:
     """Get a job: its state, why it waits, and its timeline"""
-    record = await ops.store.job(id)
-    if record is None:
-        raise unknown(id)
-    return await JobView.of(ops, record)
+    return await JobView.of(ops, await find(ops.store, id))
 
 
 async def search(ops: Ops, where: JobFilter, limit: int, cursor: str | None = None) -> ListedJobs:
@@ -186,57 +184,51 @@ async def _page(ops: Ops, where: JobFilter, limit: int, cursor: str | None, with
 @jobs.post("/jobs/cancel")
 async def cancel_jobs(ops: Ops, ids: Ids) -> Answers:
     """Cancel jobs by id: waiting ones now, running ones as soon as their workers learn of it"""
-    return await act(ops, "cancel", ids)
+    return texts(await act(ops, "cancel", ids))
 
 
 @jobs.post("/jobs/retry")
 async def retry_jobs(ops: Ops, ids: Ids) -> Answers:
     """Run dead, scheduled and retrying jobs now, by id, with all their attempts again"""
-    return await act(ops, "retry", ids)
+    return texts(await act(ops, "retry", ids))
 
 
 @jobs.post("/jobs/delete")
 async def delete_jobs(ops: Ops, ids: Ids) -> Answers:
     """Remove jobs by id; running ones are asked to stop instead"""
-    return await act(ops, "delete", ids)
+    return texts(await act(ops, "delete", ids))
 
 
 @jobs.post("/jobs/{id}/cancel")
 async def cancel_job(ops: Ops, id: int) -> Answers:
     """Cancel a job: a waiting one now, a running one as soon as its worker learns of it"""
-    return _found(id, await act(ops, "cancel", [id]))
+    return _found(await act(ops, "cancel", [id]))
 
 
 @jobs.post("/jobs/{id}/retry")
 async def retry_job(ops: Ops, id: int) -> Answers:
     """Run a dead, scheduled or retrying job now, with all its attempts again"""
-    return _found(id, await act(ops, "retry", [id]))
+    return _found(await act(ops, "retry", [id]))
 
 
 @jobs.delete("/jobs/{id}")
 async def delete_job(ops: Ops, id: int) -> Answers:
     """Remove a job; a running one is asked to stop instead"""
-    return _found(id, await act(ops, "delete", [id]))
+    return _found(await act(ops, "delete", [id]))
 
 
 @jobs.patch("/jobs/{id}")
 async def change_job(ops: Ops, id: int, changes: Changes) -> Answers:
     """Change a waiting job in place: changed, or running or ended, with nothing changed"""
     with _conflicts():
-        answer = await ops.app.job(id)._changed(ops.store, changes)
-    named = changes.items()  # arguments are not told
-    told = ", ".join(name if name in ("args", "kwargs") else f"{name} {value}" for name, value in named)
-    ops.did(f"changed: {told}" if answer == "changed" else f"change: {told}: {answer}", job=id)
-    return Answers({str(id): answer})
+        return texts({id: await change(ops, id, changes)})
 
 
 @jobs.post("/jobs/{id}/replay", 201)
 async def replay_job(ops: Ops, id: int) -> ReceiptShape:
     """Enqueue a copy of a job that has ended"""
     with _conflicts():
-        _, receipt = await ops.app.job(id)._replay(ops.store)
-    ops.did(f"replay: as job {receipt.id}", job=id)
-    return ReceiptShape.of(receipt)
+        return ReceiptShape.of((await replay(ops, id))[1])
 
 
 ONE: Final[Mapping[str, Operation[[int], Answers]]] = {
@@ -251,15 +243,17 @@ MANY: Final[Mapping[str, Operation[[Ids], Answers]]] = {
 }
 
 
+# -- what handles call, too -------------------------------------------------------------------------------
+
+
 async def act(
     ops: Ops, verb: Verb, ids: Sequence[int], only: State | None = None, *, dry_run: bool = False
-) -> Answers:
+) -> dict[int, str]:
     """Retry, cancel or delete jobs by id [O5] [O6]; with `only`, those that are in this state, and the others
     answer which they are in."""
     answers = {} if only is None else {id: _standing(await ops.store.job(id), only) for id in ids}
     chosen = [] if dry_run else [id for id in dict.fromkeys(ids) if answers.get(id, only) == only]
-    done = dict(await walks.act(ops.store, verb, chosen)) if chosen else {}
-    ops.stop(id for id, answer in done.items() if answer == "requested")
+    done = await walks.act(ops, verb, chosen) if chosen else {}
     found = {id: answer for id, answer in done.items() if answer != "not_found"}
     if len(found) > MAX_SINGLE:
         ops.did(f"{verb}: {len(found):,} jobs")
@@ -267,7 +261,67 @@ async def act(
         for id, answer in found.items():
             ops.did(f"{verb}: {answer}", job=id)
     answers |= done
-    return Answers({str(id): answers[id] for id in dict.fromkeys(ids)})
+    return {id: answers[id] for id in dict.fromkeys(ids)}
+
+
+async def change(ops: Ops, id: int, changes: Mapping[str, Any]) -> ChangeAnswer:
+    """Change a waiting job in place [E8]. Raises JobNotFound, and EnqueueError for a part of a parent."""
+    wanted = ops.app._read_change(await find(ops.store, id), changes)
+    answer = await ops.store.change(id, wanted)
+    if answer == "not_found":
+        raise unknown(id)
+    if answer == "part":
+        raise EnqueueError(
+            f"job {id} is a part of a parent and has its queue, priority and arguments from it; "
+            "set the parent's `parallel`, or cancel it as a whole"
+        )
+    named = changes.items()  # arguments are not told
+    told = ", ".join(name if name in ("args", "kwargs") else f"{name} {value}" for name, value in named)
+    ops.did(f"changed: {told}" if answer == "changed" else f"change: {told}: {answer}", job=id)
+    return answer
+
+
+async def replay(ops: Ops, id: int) -> tuple[JobRecord, Receipt]:
+    """Enqueue a copy of a job that has ended [O6]; return the job, and the receipt of its copy. Raises
+    JobNotFound, and EnqueueError where it has not ended, or means nothing by itself."""
+    record = await find(ops.store, id)
+    if record.state not in FINISHED:
+        raise EnqueueError(
+            f"job {id} is {record.state.value} and has not ended, so there is nothing to repeat; "
+            "await its result() or cancel() it first, or enqueue its task again"
+        )
+    if record.options.part is not None:
+        raise EnqueueError(
+            f"job {id} is a part of parent {record.options.part.parent} and means nothing without "
+            "it; redrive the parent, or replay it as a whole"
+        )
+    if record.options.group_end:
+        raise EnqueueError(
+            f"job {id} ends a group and means nothing without its jobs; retry it, or open another"
+        )
+    job = NewJob(
+        task=record.task,
+        payload=record.payload,
+        queue=record.queue,
+        priority=record.priority,
+        options=record.options.of_replay(id),
+    )
+    receipt = (await ops.store.enqueue([job]))[0]
+    ops.did(f"replay: as job {receipt.id}", job=id)
+    return record, receipt
+
+
+async def find(store: Store, id: int) -> JobRecord:
+    """Return a job. Raises JobNotFound."""
+    record = await store.job(id)
+    if record is None:
+        raise unknown(id)
+    return record
+
+
+def unknown(id: int) -> JobNotFound:
+    """Return the error of an id that no job has."""
+    return JobNotFound(f"there is no job {id}: it never existed, was deleted, or its retention has passed")
 
 
 def _standing(record: JobRecord | None, only: State) -> str:
@@ -276,16 +330,17 @@ def _standing(record: JobRecord | None, only: State) -> str:
     return str(only) if record.state is only else f"not {only} but {record.state}"
 
 
-def unknown(id: int) -> JobNotFound:
-    """Return the error of an id that no job has."""
-    return JobNotFound(f"there is no job {id}: it never existed, was deleted, or its retention has passed")
+def texts(answers: Mapping[int, str]) -> Answers:
+    """Return the answers of jobs as JSON has them."""
+    return Answers({str(id): answer for id, answer in answers.items()})
 
 
-def _found(id: int, answers: Answers) -> Answers:
+def _found(answers: Mapping[int, str]) -> Answers:
     """Refuse an id that no job has: for many jobs each result says so, for one the status does."""
-    if answers.answers[str(id)] == "not_found":
-        raise unknown(id)
-    return answers
+    for id, answer in answers.items():
+        if answer == "not_found":
+            raise unknown(id)
+    return texts(answers)
 
 
 @contextmanager

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import (
     TYPE_CHECKING,
     Annotated,
@@ -43,6 +44,8 @@ STATE_TTL: Final = 1.0
 """Seconds for which readers share the state that most views begin with."""
 MAX_AT_ONCE: Final = 1_000
 """Jobs that one request may enqueue or name."""
+CODE: Final = Principal("code", Role.OPERATE)
+"""A program that calls a handle: what it does is not recorded [K11]."""
 
 Limit = Annotated[int, msgspec.Meta(ge=1, le=500)]
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_LENGTH, pattern=r"^[a-z0-9_.-]+$")]
@@ -141,6 +144,8 @@ class Ops:
 
     async def tell(self, deed: AuditEntry) -> None:
         """Record what was done after the answer, or in spite of an error."""
+        if self.principal is CODE:
+            return
         if self._reads is None:
             await record(self.store, [deed], self.principal.name)
         else:
@@ -230,11 +235,22 @@ class Operation(Generic[P, R]):
         self.status: Final = status
         self.help: Final = inspect.getdoc(function) or ""
         self.summary: Final = self.help.partition("\n")[0]
-        hints = get_type_hints(function, include_extras=True)
-        self.answer: Final = hints.pop("return")
-        named = _IN_PATH.findall(path)
-        parameters = list(inspect.signature(function).parameters.values())[1:]
-        self.params: Final = tuple(_param(each, hints[each.name], named) for each in parameters)
+
+    @property
+    def answer(self) -> Any:
+        """Return the type of its answer."""
+        return self._hints["return"]
+
+    @cached_property
+    def params(self) -> tuple[Param, ...]:
+        """Return its arguments. They are read when a route or a command is made, as programs need neither."""
+        named = _IN_PATH.findall(self.path)
+        parameters = list(inspect.signature(self.function).parameters.values())[1:]
+        return tuple(_param(each, self._hints[each.name], named) for each in parameters)
+
+    @cached_property
+    def _hints(self) -> Mapping[str, Any]:
+        return get_type_hints(self.function, include_extras=True)
 
     async def __call__(self, ops: Ops, *args: P.args, **kwargs: P.kwargs) -> R:
         return await self.function(ops, *args, **kwargs)

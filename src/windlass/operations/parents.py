@@ -14,8 +14,9 @@ from windlass.codec import MARK
 from windlass.core.counts import plural
 from windlass.core.progress import Look, progress
 from windlass.core.states import FINISHED, State
+from windlass.errors import JobNotFound
+from windlass.operations import walks
 from windlass.operations.operation import Help, Limit, Ops, Subject
-from windlass.operations.refusals import NotFound
 from windlass.presentation.parents import DRAWN, read_parts, strip_of, with_errors
 from windlass.presentation.retries import RetryingShape, retrying_of
 from windlass.presentation.text import one_line, parsed, parts_at_a_time, rounded, shaped
@@ -167,7 +168,7 @@ class CancelledParent(msgspec.Struct, frozen=True):
     answer: str
 
 
-class NotSplit(NotFound):
+class NotSplit(JobNotFound):
     """The job has no parts yet: no worker has split it."""
 
     def __init__(self, message: str, state: State) -> None:
@@ -206,14 +207,7 @@ async def show_parent(ops: Ops, id: int) -> ParentView:
 @parents.put("/parents/{id}")
 async def set_parent(ops: Ops, id: int, parallel: Parallel) -> ParentView:
     """Change how many parts of a parent may run at a time, even while it runs"""
-    found = await ops.store.set_parent(id, parallel=parallel) or await find(ops.store, id)
-    if found.state in FINISHED:
-        counts = "it has ended, so this counts when it is redriven"
-    else:
-        counts = f"{found.out:,} {'is' if found.out == 1 else 'are'} out now; see `windlass parent show {id}`"
-    at_a_time = parts_at_a_time(found.parallel)
-    ops.did(f"set: {at_a_time}", said=f"{id} runs {at_a_time}; {counts}", job=id)
-    return await _view(ops, found)
+    return await _view(ops, await change(ops, id, parallel))
 
 
 @parents.get("/parents/{id}/parts")
@@ -242,9 +236,7 @@ async def redrive_parent(ops: Ops, id: int) -> Redriven:
 async def cancel_parent(ops: Ops, id: int) -> CancelledParent:
     """Cancel a parent: no more of its parts are offered, and those that are out are cancelled"""
     await find(ops.store, id)
-    answer = (await ops.store.cancel([id]))[id]
-    if answer == "requested":
-        ops.stop([id])
+    answer = (await walks.act(ops, "cancel", [id]))[id]
     found = await find(ops.store, id)
     if answer == "finished":
         said = f"{id} has already ended, {found.state}; nothing was changed"
@@ -257,33 +249,45 @@ async def cancel_parent(ops: Ops, id: int) -> CancelledParent:
     return CancelledParent(ParentShape.of(found, *_looks(ops, found), retrying=retrying), answer)
 
 
+async def change(ops: Ops, id: int, parallel: int | None) -> ParentRecord:
+    """Change how many parts of a parent may run at a time; handles call it, too. Raises JobNotFound."""
+    found = await ops.store.set_parent(id, parallel=parallel) or await find(ops.store, id)
+    if found.state in FINISHED:
+        counts = "it has ended, so this counts when it is redriven"
+    else:
+        counts = f"{found.out:,} {'is' if found.out == 1 else 'are'} out now; see `windlass parent show {id}`"
+    at_a_time = parts_at_a_time(found.parallel)
+    ops.did(f"set: {at_a_time}", said=f"{id} runs {at_a_time}; {counts}", job=id)
+    return found
+
+
 async def find(store: Store, id: int) -> ParentRecord:
-    """Return a parent. Raises NotFound, which says what the id is instead; NotSplit where a worker will split
-    its job."""
+    """Return a parent. Raises JobNotFound, which says what the id is instead; NotSplit where a worker will
+    split its job."""
     parent = await store.parent(id)
     if parent is None:
         raise not_a_parent(id, await store.job(id))
     return parent
 
 
-def not_a_parent(id: int, job: JobRecord | None) -> NotFound:
+def not_a_parent(id: int, job: JobRecord | None) -> JobNotFound:
     """Say what an id is that names no parent."""
     if job is None:
-        return NotFound(
+        return JobNotFound(
             f"no parent {id}: it never existed, was deleted, or its retention has passed; "
             "see `windlass parents`"
         )
     part, see = job.options.part, f"see `windlass job show {id}`"
     if part is not None:
         what = "the finalizer" if part.index == FINAL else f"part {part.index} (from 0) of {part.total}"
-        return NotFound(
+        return JobNotFound(
             f"job {id} is {what} of parent {part.parent}; see `windlass parent show {part.parent}`"
         )
     if not job.options.chunked:
         task = one_line(job.task)
-        return NotFound(f"job {id} of task {task} is a plain job: it was not split into parts; {see}")
+        return JobNotFound(f"job {id} of task {task} is a plain job: it was not split into parts; {see}")
     if job.state in FINISHED:
-        return NotFound(f"job {id} has no parts: it ended {job.state} before it was split; {see}")
+        return JobNotFound(f"job {id} has no parts: it ended {job.state} before it was split; {see}")
     until = f"until a worker of queue {one_line(job.queue)} has split it"
     return NotSplit(f"job {id} is {job.state} and has no parts {until}; {see}", job.state)
 

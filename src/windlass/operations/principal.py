@@ -31,6 +31,6 @@ class Principal(msgspec.Struct, frozen=True):
     role: Role
 
     def require(self, role: Role) -> None:
-        """Raise Forbidden below this role. Every method of the service begins with it."""
+        """Raise Forbidden below this role. The service does before it runs an operation."""
         if self.role < role:
             raise Forbidden(self, role)

@@ -12,7 +12,7 @@ from windlass.core.flow.gates import budget_of, reason
 from windlass.core.names import check_name
 from windlass.core.rollup import MINUTE, rate
 from windlass.core.states import State
-from windlass.handles.queue import find_queues
+from windlass.errors import QueueNotFound
 from windlass.operations.operation import Help, Limit, Name, Ops, Reads, Settings, Subject, Text
 from windlass.operations.refusals import check_bounds, refusing
 from windlass.presentation.audit import changes_in_words
@@ -28,6 +28,8 @@ MAX_RATES: Final = 50
 """Queues whose rate is read: the busiest."""
 MAX_HELD: Final = 5
 """Queues without a running job of which one job is asked what it waits for."""
+_LONGEST_NAME: Final = 80
+"""Characters that an error quotes of a name."""
 
 
 class QueueView(QueueRecord, frozen=True, kw_only=True):
@@ -184,18 +186,15 @@ async def set_queue(ops: Ops, name: Known, changes: Changes) -> QueueView:
     """Change the settings of a queue, or declare it
 
     What is not given stays as it is; `none` brings a default back."""
-    check_name("queue", name)
-    check_bounds(changes)
     with refusing():
-        await ops.store.set_queue(name, changes)
-    ops.did(f"set: {changes_in_words(changes)}", queue=name)
+        await change(ops, name, changes)
     return await _view(ops, await read_full_state(ops.store), name)
 
 
 @queues.post("/queues/{name}/pause")
 async def pause_queue(ops: Ops, name: Known) -> QueueView:
     """Pause a queue; running jobs finish"""
-    return (await _set_paused(ops, [name], True)).queues[0]
+    return (await _shown(ops, await set_paused(ops, [name], True))).queues[0]
 
 
 @queues.command()
@@ -203,19 +202,19 @@ async def pause_queues(ops: Ops, names: Names) -> Queues:
     """Pause queues; running jobs finish
 
     All of them, or none where one does not exist."""
-    return await _set_paused(ops, names, True)
+    return await _shown(ops, await set_paused(ops, names, True))
 
 
 @queues.post("/queues/{name}/resume")
 async def resume_queue(ops: Ops, name: Known) -> QueueView:
     """Resume a queue"""
-    return (await _set_paused(ops, [name], False)).queues[0]
+    return (await _shown(ops, await set_paused(ops, [name], False))).queues[0]
 
 
 @queues.command()
 async def resume_queues(ops: Ops, names: Names) -> Queues:
     """Resume queues"""
-    return await _set_paused(ops, names, False)
+    return await _shown(ops, await set_paused(ops, names, False))
 
 
 @queues.post("/queues/{name}/warm")
@@ -227,15 +226,40 @@ async def warm_queue(ops: Ops, name: Known) -> QueueView:
     return await _view(ops, await read_full_state(ops.store), name)
 
 
-async def _set_paused(ops: Ops, names: Sequence[str], paused: bool) -> Queues:
+# -- what handles call, too -------------------------------------------------------------------------------
+
+
+async def change(ops: Ops, name: str, changes: Mapping[str, Any]) -> QueueRecord:
+    """Change the settings of a queue, or declare it. Raises ValueError for what makes no sense."""
+    check_name("queue", name)
+    check_bounds(changes)
+    record = await ops.store.set_queue(name, changes)
+    ops.did(f"set: {changes_in_words(changes)}", queue=name)
+    return record
+
+
+async def set_paused(ops: Ops, names: Sequence[str], paused: bool) -> list[QueueRecord]:
+    """Pause or resume queues, all or none. Raises QueueNotFound."""
     await find_queues(ops.store, names)
-    did = "paused" if paused else "resumed"
+    did, records = "paused" if paused else "resumed", []
     for name in names:
-        await ops.store.set_queue(name, {"paused": paused})
+        records.append(await ops.store.set_queue(name, {"paused": paused}))
         ops.did(did, queue=name)
     ops.said = f"{', '.join(names)} {did}"
-    state = await read_full_state(ops.store)
-    return Queues([await _view(ops, state, name) for name in names])
+    return records
+
+
+async def find_queues(store: Store, names: Iterable[str]) -> list[QueueRecord]:
+    """Return the queues of these names, in their order. Raises QueueNotFound where one is not declared: a
+    mistyped name must not become a queue."""
+    there = {record.name: record for record in await store.queues()}
+    wanted = list(names)
+    if unknown := [repr(name)[:_LONGEST_NAME] for name in wanted if name not in there]:
+        raise QueueNotFound(
+            f"no queue {', '.join(unknown)}; there are {', '.join(sorted(there)) or 'none'}; "
+            "`windlass queue set NAME` or `app.queue(NAME).ensure()` declares one"
+        )
+    return [there[name] for name in wanted]
 
 
 # -- what they read -------------------------------------------------------------------------------------
@@ -295,6 +319,11 @@ async def _state_with(ops: Ops, name: str) -> ClusterState:
         await find_queues(ops.store, [name])
         state = await read_full_state(ops.store)
     return state
+
+
+async def _shown(ops: Ops, records: Iterable[QueueRecord]) -> Queues:
+    state = await read_full_state(ops.store)
+    return Queues([await _view(ops, state, record.name) for record in records])
 
 
 async def _view(ops: Ops, state: ClusterState, name: str) -> QueueView:

@@ -27,7 +27,7 @@ class Refusal(WindlassError):
         """Seconds after which to try again, where that helps."""
 
 
-class Invalid(Refusal):
+class Invalid(Refusal, ValueError):
     """A parameter makes no sense."""
 
 

@@ -13,7 +13,7 @@ from windlass.errors import InvalidPayload
 from windlass.operations.operation import Limit, Ops, Subject, Text
 from windlass.operations.refusals import Invalid
 from windlass.presentation.text import iso, one_line
-from windlass.running.sending import shape_of
+from windlass.running.sending import read_shape
 from windlass.store.fields import MAX_KEY
 from windlass.store.records import WaitRecord
 
@@ -47,7 +47,7 @@ class WaitShape(msgspec.Struct, frozen=True, kw_only=True):
             signal=wait.signal,
             since=iso(wait.since) or "",
             until=iso(wait.until),
-            shape=shape_of(wait),
+            shape=read_shape(wait.shape),
             cursor=str(wait.number),
         )
 

@@ -1,4 +1,4 @@
-"""The health of the store itself, now and over time: sizes, connections, segments, and what it finds wrong
+"""The health of the store itself: sizes, connections, segments, and what it finds wrong
 with itself [M3]."""
 
 from __future__ import annotations
@@ -9,14 +9,11 @@ from typing import Any, Final, Self
 import msgspec
 
 from windlass.operations.findings import FindingView, diagnosis, worst_first
-from windlass.operations.gauges import Latency, Shown, history
-from windlass.operations.measures import Last
 from windlass.operations.operation import Ops, Subject
-from windlass.presentation.text import iso, rounded, shaped
+from windlass.presentation.text import iso, shaped
 from windlass.store.protocol import Store
 from windlass.store.records import Health, Table
 
-_MEANS: Final = ("bytes", "wal_file", "connections", "cache_hits", "lock_waits")
 store_health: Final = Subject("store")
 
 
@@ -77,27 +74,6 @@ class StoreHealth(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class StorePoint(Latency, frozen=True, kw_only=True):
-    """Gauges of the store in a minute or longer; null where it has none, or nobody looked."""
-
-    at: str
-    bytes: float | None
-    wal_per_second: float | None
-    wal_file: float | None
-    """On SQLite: bytes of the write-ahead log."""
-    connections: float | None
-    cache_hits: float | None
-    """Share of pages that the server found in its cache."""
-    lock_waits: float | None
-    """On SQLite: how often a minute the coordinator waited for the write of another process."""
-
-
-class StoreHistory(msgspec.Struct, frozen=True):
-    """Gauges of the store, in order of time."""
-
-    points: list[StorePoint]
-
-
 @store_health.get("/operations")
 async def show_store_health(ops: Ops) -> StoreHealth:
     """Get the health of the store"""
@@ -114,12 +90,6 @@ async def show_store_health(ops: Ops) -> StoreHealth:
     return await ops.shared("operations", 2.0, read)
 
 
-@store_health.get("/operations/history")
-async def list_store_history(ops: Ops, last: Last = 3600.0) -> StoreHistory:
-    """Get size, WAL, connections, cache hits and latency of the store over time"""
-    return StoreHistory([_point(each) for each in await history(ops, last, "store")])
-
-
 def _share(hits: int | None, misses: int | None) -> float | None:
     return hits / (hits + misses) if hits is not None and misses is not None and hits + misses else None
 
@@ -134,12 +104,3 @@ def _wal_growth(ops: Ops, health: Health) -> float | None:
     if before is None or now <= before[0] or health.wal < before[1]:
         return None
     return round((health.wal - before[1]) / (now - before[0]), 1)
-
-
-def _point(each: Shown) -> StorePoint:
-    return StorePoint(
-        at=iso(each.at) or "",
-        wal_per_second=rounded(each.mean("wal_rate")),
-        **{name: rounded(each.mean(name)) for name in _MEANS},
-        **each.latency(),
-    )

@@ -54,12 +54,18 @@ async def list_tasks(ops: Ops) -> Tasks:
 @tasks.put("/tasks/{name}")
 async def set_task(ops: Ops, name: Name, changes: Changes) -> TaskView:
     """Change the settings of a task"""
+    with refusing():
+        record = await change(ops, name, changes)
+    return next(task for task in await _views(ops, [record]) if task.name == name)
+
+
+async def change(ops: Ops, name: str, changes: Mapping[str, Any]) -> TaskRecord:
+    """Change the settings of a task; handles call it, too. Raises ValueError for what makes no sense."""
     check_name("task", name)
     check_bounds(changes)
-    with refusing():
-        record = await ops.store.set_task(name, changes)
+    record = await ops.store.set_task(name, changes)
     ops.did(f"set: {changes_in_words(changes)}", task=name)
-    return next(task for task in await _views(ops, [record]) if task.name == name)
+    return record
 
 
 async def _totals(store: Store) -> list[Sample]:

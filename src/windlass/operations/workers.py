@@ -1,4 +1,4 @@
-"""Workers: which there are, how each is doing, and how they did."""
+"""Workers: which there are, and how each is doing."""
 
 from __future__ import annotations
 
@@ -6,17 +6,12 @@ from typing import Final, Self
 
 import msgspec
 
-from windlass.operations.gauges import Latency, Shown, history
-from windlass.operations.measures import Last
-from windlass.operations.operation import Ops, Subject, Text
-from windlass.operations.refusals import Invalid
+from windlass.operations.operation import Ops, Subject
 from windlass.presentation.cluster_state import ClusterState
-from windlass.presentation.text import iso, rounded, shaped
+from windlass.presentation.text import iso, shaped
 from windlass.presentation.waiting import worker_in_words
-from windlass.store.measures import label_text
 from windlass.store.records import Vitals, WorkerRecord
 
-_MACHINE: Final = ("machine_cpu", "machine_memory", "machine_total")
 workers: Final = Subject("workers")
 
 
@@ -102,65 +97,8 @@ class Workers(msgspec.Struct, frozen=True):
     workers: list[WorkerView]
 
 
-class WorkerPoint(Latency, frozen=True, kw_only=True):
-    """Gauges of one worker in a minute or longer, or those of several together; null where
-    nothing was reported."""
-
-    at: str
-    workers: float | None
-    """How many they were."""
-    cpu: float | None
-    """Cores in use, on average."""
-    cpu_most: float | None
-    """The busiest worker at its highest; likewise below."""
-    memory: float | None
-    """Bytes in use."""
-    memory_most: float | None
-    lag: float | None
-    """Seconds by which an event loop was late: the average of its worst moments."""
-    lag_most: float | None
-    running: float | None
-    """Slots in use."""
-    slots: float | None
-    machine_cpu: float | None
-    """The share of all cores of its machine or container, whoever uses them; likewise below."""
-    machine_memory: float | None
-    machine_total: float | None
-
-
-class WorkerHistory(msgspec.Struct, frozen=True):
-    """Gauges of workers, in order of time."""
-
-    points: list[WorkerPoint]
-
-
 @workers.get("/workers")
 async def list_workers(ops: Ops) -> Workers:
     """List workers that are alive or still hold jobs: host, queues, slots, last heartbeat, vitals"""
     state = await ops.state()
     return Workers([WorkerView.of(worker, state) for worker in state.workers])
-
-
-@workers.get("/workers/history")
-async def list_worker_history(
-    ops: Ops, worker: Text = "", host: Text = "", last: Last = 3600.0
-) -> WorkerHistory:
-    """Get CPU, memory, loop lag, slots and store latency of workers over time
-
-    Of a worker by its label, of a host, or of all workers. One that is gone has its history, too."""
-    if worker and host:
-        raise Invalid("name a worker or a host, not both", "host")
-    found = await history(ops, last, "host" if host else "worker", label_text(host or worker))
-    return WorkerHistory([_point(each, alone=bool(worker)) for each in found])
-
-
-def _point(each: Shown, alone: bool) -> WorkerPoint:
-    of = each.mean if alone else each.together
-    return WorkerPoint(
-        at=iso(each.at) or "",
-        workers=rounded(each.workers()),
-        **{name: rounded(of(name)) for name in ("cpu", "memory", "running", "slots")},
-        **{name: rounded(each.mean(name)) for name in ("lag", *_MACHINE)},
-        **{f"{name}_most": rounded(each.most(name)) for name in ("cpu", "memory", "lag")},
-        **each.latency(),
-    )

@@ -108,15 +108,20 @@ def _away(moment: float, now: float) -> str:
 
 
 def shaped(shape: type[S], *records: msgspec.Struct, **given: Any) -> S:
-    """A shape of what records have in common with it, and of what is given. What is a number in a record and
-    a text in the shape is a time, by its name, or an id."""
+    """A shape of what records have in common with it, and of what is given."""
+    return shape(**shared(shape, *records, **given))
+
+
+def shared(shape: type[msgspec.Struct], *records: msgspec.Struct, **given: Any) -> Shape:
+    """Return what records have in common with a shape, and what is given. What is a number in a record and a
+    text in the shape is a time, by its name, or an id."""
     writers = _writers_of(shape)
     for record in records:
         for name in record.__struct_fields__:
             if name in writers and name not in given:
                 value, write = getattr(record, name), writers[name]
                 given[name] = value if write is None or value is None else write(value)
-    return shape(**given)
+    return given
 
 
 @cache

@@ -10,9 +10,9 @@ from windlass.core.counts import plural
 from windlass.core.flow.gates import budget_of
 from windlass.core.flow.rates import rate_text
 from windlass.core.states import State
+from windlass.endings import FOR_EVER
 from windlass.presentation.text import span
-from windlass.signals import FOR_EVER
-from windlass.store.records import BudgetRecord, ClusterView, JobRecord, PartRecord, QueueRecord, WorkerRecord
+from windlass.store.records import BudgetRecord, JobRecord, PartRecord, QueueRecord, WorkerRecord
 
 
 def state_in_words(job: JobRecord | PartRecord) -> str:
@@ -93,19 +93,6 @@ def why_it_waits(
         if queue is not None and queue.governor and queue.rate is not None:
             reasons.append(f"the governor of queue {job.queue} allows {rate_text(queue.rate)}")
     return "; ".join(reasons)
-
-
-def why_or_reason(
-    job: JobRecord,
-    view: ClusterView,
-    now: float,
-    workers: Iterable[WorkerRecord],
-    budgets: Iterable[BudgetRecord] | None = None,
-) -> str | None:
-    """Why the job is not running, else the reason that the store keeps with it."""
-    serving = view.serving.get(job.queue, 0)
-    queue = view.queues.get(job.queue)
-    return why_it_waits(job, queue, serving, now, workers, budgets) or job.reason
 
 
 def budget_in_words(budget: BudgetRecord | None) -> str:

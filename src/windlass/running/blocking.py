@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Any, ParamSpec, TypeVar, TypeVarTuple, Unpack, overload
 
 from windlass.core.durations import Duration
+from windlass.endings import Retry
 from windlass.running.emitting import RunStream
 from windlass.running.port import LOOK_EVERY, Port, wait
 from windlass.running.steps import (
@@ -24,7 +25,6 @@ from windlass.running.steps import (
     span,
     time_until,
 )
-from windlass.signals import Retry
 from windlass.store.records import Step
 from windlass.store.signal_rules import check_name
 

@@ -1,7 +1,7 @@
 """The checkpoint of one running job: read once, written in turn, with progress no more than once a second.
 
 Everything that awaits here runs on the worker's loop (see `windlass.running.port`). What is written is
-refused by the store when the job belongs to somebody else [C5].
+refused by the store when the job belongs to another worker [C5].
 """
 
 from __future__ import annotations

@@ -39,6 +39,7 @@ from typing import (
 
 from windlass.core.durations import Duration
 from windlass.core.states import Kind
+from windlass.endings import Cancelled, Dead, Retry
 from windlass.errors import ConfigurationError, EnqueueError, PayloadTooLarge
 from windlass.running.blocking import Blocking
 from windlass.running.checkpoints import Checkpoints
@@ -57,7 +58,6 @@ from windlass.running.steps import (
     span,
     time_until,
 )
-from windlass.signals import Cancelled, Dead, Retry
 from windlass.store.records import ClaimedJob, Outcome, Step
 from windlass.store.signal_rules import check_name
 
@@ -263,7 +263,7 @@ class Context:
 
     async def asave(self, data: Any, *, done: int | None = None, total: int | None = None) -> None:
         """Make `data` (anything JSON can carry) durable for the next attempt, with `done` of `total` where
-        they are told. Raises ClaimLost or WorkerLost when the job belongs to somebody else now [C5]: let it
+        they are told. Raises ClaimLost or WorkerLost when the job belongs to another worker now [C5]: let it
         pass. Raises InvalidPayload or InvalidOption, with nothing written, for what no store can keep."""
         text = self._encoded(data)
         await hop(self._port.loop, self._kept.save(text, done, total))
@@ -329,7 +329,7 @@ class Context:
         nothing, or dies before, leaves what was taken.
 
         Raises InvalidOption where its task takes nothing of this budget, ClaimLost or WorkerLost when the job
-        belongs to somebody else now [C5]."""
+        belongs to another worker now [C5]."""
         name = budget if isinstance(budget, str) else budget.name
         await hop(self._port.loop, self._port.spent(self._job, name, tokens))
 
@@ -458,7 +458,7 @@ class Context:
     async def wait(self, name: str, *, timeout: Duration | None = None, type: Form) -> Any: ...
     @_on_loop
     async def wait(self, name: str, *, timeout: Duration | None = None, type: Any = Any) -> Any:
-        """Wait for a signal that somebody sends to this job, and return its value, read by `type` [W2].
+        """Wait for a signal to this job, and return its value, read by `type` [W2].
 
             answer = await ctx.wait("approved", timeout="7d", type=Approval)
 
@@ -491,7 +491,7 @@ class Context:
         together, in order, and all of it before the job's outcome. Events of an attempt that failed stay, and
         say which attempt they are from. Of a long stream the oldest are dropped (`stream_limit`).
 
-        Raises ClaimLost or WorkerLost when the job belongs to somebody else now [C5]: let it pass. Raises
+        Raises ClaimLost or WorkerLost when the job belongs to another worker now [C5]: let it pass. Raises
         InvalidPayload or PayloadTooLarge for what no stream can keep."""
         full = self._put(value)
         if full is not None:
@@ -567,7 +567,7 @@ class Context:
                 await connection.execute("UPDATE …")
                 ctx.result = 5   # the return value comes too late
 
-        It raises ClaimLost or WorkerLost, and nothing is committed, when the job belongs to somebody else
+        It raises ClaimLost or WorkerLost, and nothing is committed, when the job belongs to another worker
         now [C5]. What the handler does after the block cannot change how the job ended. For `async def`
         handlers only."""
         return JobTransaction(self)

@@ -31,7 +31,7 @@ logger: Final = logging.getLogger("windlass.worker")
 MAX_EVENT: Final = 64 * 1024
 """Bytes that an event takes as JSON at most."""
 EVERY: Final = 0.02
-"""Seconds from the beginning of one write to that of the next, at least, unless somebody waits for it."""
+"""Seconds from the beginning of one write to that of the next, at least, unless a call waits for it."""
 MAX_ROW: Final = 500
 """Events of a run that go into one row, at most."""
 ROW_BYTES: Final = 256 * 1024
@@ -48,7 +48,7 @@ class RunStream(Protocol):
 
     def put(self, text: str) -> bool:
         """Take an event as JSON text, from any thread. True: wait for `room` before the next. Raises
-        ClaimLost or WorkerLost when the job belongs to somebody else now [C5]."""
+        ClaimLost or WorkerLost when the job belongs to another worker now [C5]."""
 
     async def room(self) -> None:
         """Wait until there is room for more. On the worker's loop; so is `settle`."""
@@ -58,7 +58,7 @@ class RunStream(Protocol):
 
     async def close(self) -> None:
         """Write all events and take no more: the run has ended. All is durable before its outcome then.
-        Whoever is told to stop while this waits has an outcome already and keeps it: no CancelledError is
+        A run that is told to stop while this waits has an outcome already and keeps it: no CancelledError is
         raised."""
 
 

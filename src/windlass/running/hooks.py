@@ -144,8 +144,8 @@ class Hooks:
 
     @contextmanager
     def sending(self, jobs: Sequence[NewJob]) -> Iterator[Sending]:
-        """The sending of jobs with all enqueue hooks around it. Once they were sent no hook can make it look
-        as if they were not: whoever hears of an error sends again [E7]."""
+        """Send jobs with all enqueue hooks around it. Once they were sent no hook can make it look as if they
+        were not: a caller that gets an error sends again [E7]."""
         sending = Sending(jobs)
         with ExitStack() as stack:
             for hook in self.enqueue:

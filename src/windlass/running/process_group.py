@@ -85,7 +85,7 @@ class ProcessGroup:
 
 
 class Reapable(Protocol):
-    """A child process of ours, whoever started it."""
+    """A child process of this one, started here or adopted."""
 
     @property
     def pid(self) -> int:

@@ -1,17 +1,16 @@
-"""A signal on its way to a job. Its value must fit what the job waits for, whoever sends it [W2]."""
+"""A signal on its way to a job. Every sender's value must fit what the job waits for [W2]."""
 
 from __future__ import annotations
 
-from typing import Any, Final
-from weakref import WeakSet
+from typing import Any
 
 import msgspec
 
 from windlass.core.json_shapes import misfit
 from windlass.core.read_errors import READ_ERRORS
-from windlass.errors import InvalidPayload, StoreForbidden
+from windlass.errors import InvalidPayload
 from windlass.store.protocol import Store
-from windlass.store.records import Once, WaitRecord
+from windlass.store.records import Once
 
 
 class NewSignal(msgspec.Struct, frozen=True):
@@ -28,29 +27,18 @@ class NewSignal(msgspec.Struct, frozen=True):
     async def send(self, store: Store, connection: Any = None) -> str:
         """Send it, by way of the store. Raises InvalidPayload where the job waits for a value of another
         type: the wait goes on. A type that is not known here is left to the handler's own reading of it."""
-        for wait in await _waits(store, self.job, self.name):
-            if (wrong := misfit(shape_of(wait), msgspec.json.decode(self.text))) is not None:
-                raise InvalidPayload(f"the value does not fit what the job waits for: {wrong}")
-        return await store.signal(self.job, self.name, self.kept, once=self.once, connection=connection)
+        return await store.signal(
+            self.job, self.name, self.kept, once=self.once, connection=connection, fits=self._check
+        )
+
+    def _check(self, shape: str) -> None:
+        if (wrong := misfit(read_shape(shape), msgspec.json.decode(self.text))) is not None:
+            raise InvalidPayload(f"the value does not fit what the job waits for: {wrong}")
 
 
-_unseeing: Final[WeakSet[Store]] = WeakSet()
-"""Stores whose role may send signals, and not read who waits for them."""
-
-
-async def _waits(store: Store, job: int, name: str) -> list[WaitRecord]:
-    if store in _unseeing:
-        return []
-    try:
-        return await store.waits(1, job=job, signal=name)
-    except StoreForbidden:
-        _unseeing.add(store)
-        return []
-
-
-def shape_of(wait: WaitRecord) -> Any:
+def read_shape(shape: str | None) -> Any:
     """Return the JSON schema of the value that a job waits for; None where there is none that can be read."""
     try:
-        return None if wait.shape is None else msgspec.json.decode(wait.shape)
+        return None if shape is None else msgspec.json.decode(shape)
     except READ_ERRORS:
         return None

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypedDict, TypeVar, cas
 
 from windlass.core.durations import Duration, seconds
 from windlass.core.read_errors import READ_ERRORS
+from windlass.endings import MAX_DELAY, Ending, Retry
 from windlass.errors import (
     ConfigurationError,
     EnqueueError,
@@ -39,7 +40,6 @@ from windlass.errors import (
 )
 from windlass.running.encoding import Decoder, decoder, encode, return_type, schema_of
 from windlass.running.port import Port, runs_on
-from windlass.signals import MAX_DELAY, Retry, Signal
 from windlass.store.records import TIMEOUT, ClaimedJob, Step, Wait
 
 if TYPE_CHECKING:
@@ -171,8 +171,8 @@ class Call:
         return name if self.version is None else f"{name}@{self.version}"
 
     def pause(self, failures: int, error: Exception) -> float | None:
-        """Seconds until it is tried again within this run, after so many failures; None: it has failed."""
-        if self.retry is None or isinstance(error, Signal | StoreError) or failures >= self.retry.attempts:
+        """Return the seconds until it is tried again within this run; None: it has failed."""
+        if self.retry is None or isinstance(error, Ending | StoreError) or failures >= self.retry.attempts:
             return None
         if self.retry.rules.refusal(error) is not None:
             return None
@@ -418,7 +418,7 @@ class Steps:
         return max(min(sleeps) - time.monotonic(), 0.0) if sleeps else MAX_DELAY
 
     async def _is_still(self, within: float) -> bool:
-        """Return whether no step runs any more, within so many seconds."""
+        """Return whether no step runs any more after `within` seconds at most."""
         try:
             async with asyncio.timeout(within):
                 await self.ended()

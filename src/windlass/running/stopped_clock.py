@@ -1,4 +1,4 @@
-"""Fails a wait in a test that only the test's clock could end, where nobody moves that clock."""
+"""Fails a wait in a test that only the test's clock could end, while that clock stands still."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 PATIENCE: Final = 2.0
-"""Seconds of real time that a test's clock may stand still while somebody waits for it."""
+"""Seconds of real time that a test's clock may stand still while a call waits for it."""
 UNTIL_RUN: Final = 10.0
 """Seconds to wait where a job is ready: others may run before it."""
 LOOK_EVERY: Final = 0.05

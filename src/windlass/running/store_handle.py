@@ -121,7 +121,7 @@ class StoreHandle:
 
     @asynccontextmanager
     async def _held(self, patience: Patience | None) -> AsyncIterator[Store]:
-        """The shared store, which nobody closes while the block lasts."""
+        """The shared store, which stays open while the block lasts."""
         self._shared()  # after a fork, count anew
         with self._door:
             self._holders += 1

@@ -50,7 +50,7 @@ clock: Final = _boot_time()
 
 
 class Caller(msgspec.Struct, eq=False):
-    """Somebody who waits for an answer: 0.0, or the seconds after which to ask again."""
+    """A call that waits for an answer: 0.0, or the seconds after which to ask again."""
 
     n: int
     answer: asyncio.Future[float]
@@ -76,7 +76,7 @@ class Tokens:
         return not self._waiting and clock() >= self._block.until
 
     def spend(self, n: int) -> bool:
-        """Hand out n tokens of the block, if there are so many."""
+        """Give out n tokens of the block, if it has them."""
         with self._lock:
             return n > 0 and self._block.spend(n, clock())
 
@@ -110,8 +110,8 @@ class Tokens:
         task.add_done_callback(self._tasks.discard)
 
     async def _serve(self, store: Store, loop: asyncio.AbstractEventLoop) -> None:
-        """One statement after the other, as long as somebody waits on this loop. It goes on where a caller is
-        cancelled: it is for the others, too."""
+        """Send one statement after the other, as long as a call waits on this loop. It goes on where a caller
+        is cancelled: it is for the others, too."""
         waiting = self._waiting[loop]
         callers: list[Caller] = []
         try:

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
+from windlass.endings import SourceGone
 from windlass.errors import ConfigurationError
-from windlass.signals import SourceGone
 
 _FOREIGN_KEY_VIOLATION: Final = "23503"
 _SQLITE_CONSTRAINT_FOREIGNKEY: Final = 787

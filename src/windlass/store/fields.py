@@ -20,11 +20,12 @@ import msgspec
 
 from windlass.core.abilities import MAX_NEEDS
 from windlass.core.durations import Duration, duration_text
+from windlass.core.flow.caps import PERIODS
 from windlass.core.flow.rates import rate_text
 from windlass.core.slots import MAX_SLOTS, MAX_TOTAL
 from windlass.core.states import Priority, PriorityName
 from windlass.core.texts import storable
-from windlass.signals import MAX_ATTEMPTS, MAX_DELAY
+from windlass.endings import MAX_ATTEMPTS, MAX_DELAY
 
 Unit: TypeAlias = Literal[
     "yes, no", "on, off", "time", "rate", "size", "cap", "slots", "jobs", "records", "parts", "tokens",
@@ -280,7 +281,7 @@ class NewBudget(msgspec.Struct, frozen=True, kw_only=True):
         more="No less than the burst. A job that would go over it waits until the period ends.",
     )] = None  # fmt: skip
     cap_per: Annotated[str, Field(
-        "The period that use is counted by.", "choice", label="Cap per", choices=("hour", "day", "month"),
+        "The period that use is counted by.", "choice", label="Cap per", choices=PERIODS,
     )] = "day"  # fmt: skip
     cap_zone: Annotated[str, Field(
         "The time zone whose days and months are counted.", "zone", label="Time zone of the cap", most=64,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from itertools import chain
 from typing import Final
 
@@ -16,7 +16,7 @@ import msgspec
 
 from windlass.core.names import is_name
 from windlass.core.read_errors import READ_ERRORS
-from windlass.core.rollup import COUNTS, GAUGES, KEPT, Gauges, Reading, Sample, Subject
+from windlass.core.rollup import COUNTS, KEPT, Sample
 from windlass.store.records import Event
 
 logger: Final = logging.getLogger("windlass.store")
@@ -41,10 +41,6 @@ _FULL: Final = (1 << 63) - 1
 _samples = msgspec.json.Decoder(list[Sample]).decode
 _apart = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _one = msgspec.json.Decoder(Sample).decode
-_gauges = msgspec.json.Decoder(list[Gauges]).decode
-
-MAX_LABEL: Final = 255
-"""Characters of the name of a worker or a host: it is part of a key."""
 
 
 # -- events ---------------------------------------------------------------------------------------------
@@ -66,9 +62,9 @@ def _kept_text(text: str) -> str:
     return text[:MAX_TEXT].replace("\0", "\ufffd").encode("utf-8", "replace").decode("utf-8")
 
 
-def cutoffs(now: float, kept: Mapping[int, float] = KEPT) -> dict[int, int]:
+def cutoffs(now: float) -> dict[int, int]:
     """By span: rows of charts that begin before this have outlived their time."""
-    return {span: int(now - keep) for span, keep in kept.items()}
+    return {span: int(now - keep) for span, keep in KEPT.items()}
 
 
 # -- reports -----------------------------------------------------------------------------------------------
@@ -120,42 +116,6 @@ def _is_countable(sample: Sample) -> bool:
     )
 
 
-def read_gauges(text: str | None) -> list[Gauges]:
-    """The gauges of one report, if it has any; those that cannot be added up are dropped."""
-    try:
-        return [] if text is None else countable_gauges(_gauges(text))
-    except READ_ERRORS as error:
-        logger.warning("the gauges of a report cannot be read, so they are dropped: %s", error)
-        return []
-
-
-def countable_gauges(given: Sequence[Gauges]) -> list[Gauges]:
-    """Return the gauges that can be added up: of a time, a name and gauges that there can be."""
-    good = [gauges for gauges in given if _is_gauges(gauges)]
-    if len(good) < len(given):
-        message = "%d of %d gauges of a report have an invalid time, name or number, so they are dropped"
-        logger.warning(message, len(given) - len(good), len(given))
-    return good
-
-
-def _is_gauges(gauges: Gauges) -> bool:
-    readings = gauges.values.values()
-    return (
-        0 <= gauges.at < _LATEST
-        and (gauges.name == "") == (gauges.of == "store")
-        and all(len(name) <= MAX_LABEL and "\0" not in name for name in (gauges.name, gauges.host))
-        and gauges.values.keys() <= GAUGES.keys()
-        and all(min(each.total, each.n - 1, each.most) >= 0 for each in readings)
-        and all(max(each.total, each.n, each.most) < _MAX_EXACT for each in readings)
-        and all(key in BUCKETS and 0 <= n < _MAX_EXACT for key, n in gauges.calls.items())
-    )
-
-
-def label_text(text: str) -> str:
-    """A label or the name of a host as a key can have it: whoever asks for its gauges must ask for this."""
-    return _kept_text(text)[:MAX_LABEL]
-
-
 # -- rows of charts -------------------------------------------------------------------------------------
 
 
@@ -200,26 +160,3 @@ def _line(histogram: Mapping[int, int]) -> list[int]:
 
 def _histogram(line: list[int]) -> dict[int, int]:
     return {key: n for key, n in enumerate(line[1:], line[0]) if n} if line else {}
-
-
-class _PackedGauges(msgspec.Struct, array_like=True):
-    values: dict[str, Reading]
-    calls: list[int]
-
-
-_unpack_gauges = msgspec.msgpack.Decoder(_PackedGauges).decode
-
-
-def pack_gauges(gauges: Gauges) -> bytes:
-    """Encode gauges as a row keeps them."""
-    values = {
-        name: Reading(min(each.total, _FULL), min(each.n, _FULL), each.most)
-        for name, each in gauges.values.items()
-    }
-    return _pack(_PackedGauges(values, _line(gauges.calls)))
-
-
-def unpack_gauges(packed: bytes, at: int, of: Subject, name: str) -> Gauges:
-    """The row of this time. Raises msgspec.MsgspecError for what nobody has packed."""
-    row = _unpack_gauges(packed)
-    return Gauges(at=at, of=of, name=name, values=row.values, calls=_histogram(row.calls))

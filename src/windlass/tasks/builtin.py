@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from windlass.endings import Dead
 from windlass.running.context import Context
-from windlass.signals import Dead
 
 if TYPE_CHECKING:
     from windlass.app import Windlass

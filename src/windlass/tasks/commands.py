@@ -31,10 +31,10 @@ import msgspec
 
 from windlass.core.durations import Duration
 from windlass.core.states import Priority, PriorityName
+from windlass.endings import Dead, Retry
 from windlass.errors import CommandFailed, ConfigurationError
 from windlass.running.pipes import ReadEnd, Tail, WriteEnd
 from windlass.running.process_group import ProcessGroup, ending, to_the_end
-from windlass.signals import Dead, Retry
 from windlass.tasks.functions import time_limit
 from windlass.tasks.task import AsyncTask
 

@@ -25,9 +25,9 @@ import msgspec
 
 from windlass.core.durations import Duration, seconds
 from windlass.core.retry import GIVE_UP_AFTER
+from windlass.endings import Snooze, SourceGone
 from windlass.errors import ConfigurationError
 from windlass.running.context import Context
-from windlass.signals import Snooze, SourceGone
 from windlass.store.fields import MAX_KEY
 from windlass.store.records import NewJob, Receipt
 

@@ -144,7 +144,7 @@ class _Registry:
             if any(each is not None for each in given) or breaker_pause != BREAKER_PAUSE:
                 raise ConfigurationError(f"app.budget({name!r}): to declare it, give it a rate= as well")
             known = self._budgets.get(name)
-            return known or Budget(name, None, self._app._store_handle)
+            return known or Budget(self._app, name, None)
         declared = read_budget(name, rate, burst, key, breaker, breaker_pause, cap, cap_zone)
         known = self._budgets.get(name)
         if known is not None and known.declared != declared:
@@ -152,7 +152,7 @@ class _Registry:
                 f"budget {name} is declared twice, and differently; app.budget({name!r}) without a rate "
                 "gives the one that is there"
             )
-        return self._budgets.setdefault(name, Budget(name, declared, self._app._store_handle))
+        return self._budgets.setdefault(name, Budget(self._app, name, declared))
 
     def schedule(self, cron: str | None = None, /, **options: Unpack[ScheduleOptions]) -> Scheduled:
         """Run a task by the clock: `@app.schedule("0 9 * * MON-FRI", tz="Europe/Paris")` or

@@ -38,6 +38,7 @@ from windlass.codec import Purpose, seal, unseal
 from windlass.core.durations import Duration
 from windlass.core.names import check_name
 from windlass.core.states import Priority, PriorityName
+from windlass.endings import Retry
 from windlass.errors import (
     ConfigurationError,
     EnqueueError,
@@ -51,7 +52,6 @@ from windlass.handles.results import Handed, comes_after, handed_in
 from windlass.running.context import Context
 from windlass.running.encoding import LIMIT, decode
 from windlass.running.loopthread import run_here
-from windlass.signals import Retry
 from windlass.store.budgets import bucket_key
 from windlass.store.fields import JobOptions
 from windlass.store.records import JobRecord, Need, NewJob, Receipt
@@ -229,16 +229,7 @@ class Task(Generic[P, R]):
         return self._made(receipt.id, receipt)
 
     def _made(self, id: int, receipt: Receipt | None) -> Job[R]:
-        return Job(
-            id,
-            store_handle=self.app._store_handle,
-            decode=self._result,
-            task=self.name,
-            receipt=receipt,
-            codec=self.app.codec,
-            producer=lambda: self.app._producer,
-            change_of=self.app._read_change,
-        )
+        return Job(self.app, id, self._result, task=self.name, receipt=receipt)
 
     def _called(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], place: int | None = None) -> NewJob:
         """The job of one call. Where it is handed results of others, it comes after them [W4]."""

@@ -20,7 +20,7 @@ from windlass.handles.details import JobDetails, details_of
 from windlass.store.protocol import Store
 from windlass.store.records import ClaimedJob, JobFilter, JobRecord, Outcome
 from windlass.worker.engine.declare import declare
-from windlass.worker.engine.drain import drain
+from windlass.worker.engine.run_until_idle import run_until_idle
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
@@ -125,7 +125,7 @@ class Draining:
 
     async def _run_due(self) -> None:
         await fire_due(self._store, None)
-        await drain(
+        await run_until_idle(
             self._store,
             self._app.tasks,
             queues=self._queues,

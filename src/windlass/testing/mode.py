@@ -21,7 +21,7 @@ from windlass.store.sqlite import SQLiteStore
 from windlass.testing.clock import Clock
 from windlass.testing.draining import Draining, Ran, every_ability
 from windlass.worker.engine.declare import declare_budgets
-from windlass.worker.engine.drain import drain
+from windlass.worker.engine.run_until_idle import run_until_idle
 from windlass.worker.handlers.runner import HandlerThreads
 
 if TYPE_CHECKING:
@@ -226,7 +226,7 @@ class _Inline(_Memory):
 
         async with self.store_handle.here() as store:
             await declare_budgets(self._app, store)
-            await drain(
+            await run_until_idle(
                 store,
                 self._app.tasks,
                 observe=observe,

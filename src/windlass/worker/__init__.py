@@ -2,7 +2,7 @@
 
     supervisor ── process ──(channel, status memory)── child ── engine ── worker session ── runner
     embedded (app.worker) ─────────────────────────────────────┘            │
-    drain (app.run_until_idle) ─────────────────────────────────────────────┘
+    app.run_until_idle ─────────────────────────────────────────────────────┘
 
 A `worker_session` is the work of one worker identity: it claims, runs and writes outcomes back. An `engine`
 works under one identity after another; a `child` is an engine in a process of its own, which a `supervisor`

@@ -20,9 +20,9 @@ from contextlib import contextmanager
 import msgspec
 
 from windlass import Windlass
+from windlass.endings import Retry
 from windlass.errors import ClaimLost, WorkerLost
 from windlass.running.context import Context
-from windlass.signals import Retry
 
 LEDGER = "WINDLASS_TEST_LEDGER"
 QUEUE = "work"

@@ -91,8 +91,8 @@ async def storm(scene: Scene, stops: int, dice: random.Random, figure: Figure) -
     figure("jobs", len(scene.acknowledged))
 
 
-async def test_the_first_stop_drains_and_the_second_hands_back(scene: Scene, figure: Figure) -> None:
-    """Drain: nothing new is begun and what runs may end. Stop now: it is handed back, uncharged [K2]."""
+async def test_the_first_stop_waits_and_the_second_hands_back(scene: Scene, figure: Figure) -> None:
+    """Shutdown: nothing new is begun and what runs may end. Stop now: it is handed back, uncharged [K2]."""
     gate = scene.folder / "gate"
     host = await scene.host(processes=2)
     (short,) = await scene.enqueue("steady", seconds=1.5)

@@ -26,7 +26,7 @@ from windlass.store.sqlite import SQLiteStore
 from windlass.worker.engine.assignment import Assignment
 from windlass.worker.processes import channel as channels
 from windlass.worker.processes import supervisor as module
-from windlass.worker.processes.channel import Assign, Channel, Drain, Wake
+from windlass.worker.processes.channel import Assign, Channel, Shutdown, Wake
 from windlass.worker.processes.process import Process
 from windlass.worker.reports.status_memory import StatusMemory
 
@@ -131,7 +131,7 @@ async def test_an_app_that_never_started_is_refused(row: Row) -> None:
 async def test_a_signal_that_comes_twice_at_once_lets_jobs_finish(
     row: Row, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """And a probe still sees the process that drains."""
+    """And a probe still sees the process that shuts down."""
     await row.start()
     job = await row.enqueue()
     row.supervisor.stop()
@@ -246,9 +246,9 @@ async def test_a_child_that_does_not_read_costs_its_supervisor_no_memory() -> No
         sender.send(Assign(assignment))
         sender.send(Wake(WakeUp(("queue-1",))))
     assert sender._writer.transport.get_write_buffer_size() < channels.UNREAD + 4000
-    sender.send(Drain())
-    heard = [message async for message in _until_drain(reader)]
-    assert heard[-1] == Drain()
+    sender.send(Shutdown())
+    heard = [message async for message in _until_shutdown(reader)]
+    assert heard[-1] == Shutdown()
     assert heard[0] == Assign(assignment)
     sender.send(Assign(assignment))
     assert await anext(reader.messages()) == Assign(assignment)
@@ -256,10 +256,10 @@ async def test_a_child_that_does_not_read_costs_its_supervisor_no_memory() -> No
     await reader.close()
 
 
-async def _until_drain(reader: Channel) -> AsyncIterator[object]:
+async def _until_shutdown(reader: Channel) -> AsyncIterator[object]:
     async for message in reader.messages():
         yield message
-        if isinstance(message, Drain):
+        if isinstance(message, Shutdown):
             return
 
 

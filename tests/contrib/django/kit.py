@@ -6,7 +6,7 @@ from typing import Any
 from django.db import connection
 
 from windlass.contrib.django.api import FRAMEWORK
-from windlass.signals import Dead
+from windlass.endings import Dead
 
 task: Any = import_module(FRAMEWORK).task
 seen: list[Any] = []

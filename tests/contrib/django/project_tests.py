@@ -25,7 +25,7 @@ from tests.contrib.django import kit
 from windlass import Job, result_of
 from windlass.contrib.django import get_app
 from windlass.contrib.django.api import signals
-from windlass.errors import AlreadyEnqueued, InvalidArguments, InvalidOption
+from windlass.errors import AlreadyEnqueued, InvalidArguments, InvalidOption, JobNotFound
 from windlass.testing import assert_enqueued
 
 
@@ -108,7 +108,7 @@ class Signals(TestCase):
         assert self.finished(kit.leave) == [("FAILED", [SystemExit])]
 
     def test_a_value_that_cannot_be_kept(self) -> None:
-        from windlass.signals import Dead
+        from windlass.endings import Dead
 
         assert self.finished(kit.return_function) == [("FAILED", [Dead])]
 
@@ -229,6 +229,17 @@ class OwnTasks(TransactionTestCase):
                     note.using(after=[first]).enqueue("after")
                 with pytest.raises(InvalidArguments, match=r"waits for a commit.*on_commit"):
                     note.enqueue(result_of(first))
+
+    def test_what_waits_for_a_commit_cannot_be_asked_for_yet(self) -> None:
+        with transaction.atomic():
+            job = note.enqueue("hello")
+            asks = (
+                job.status, job.record, job.result, job.cancel, job.change, job.replay, job.delete,
+                lambda: list(job.events()), lambda: job.signal("go"), async_to_sync(job.astatus),
+            )  # fmt: skip
+            for ask in asks if job.receipt == "on_commit" else ():
+                with pytest.raises(JobNotFound, match=r"waits for a commit.*on_commit"):
+                    ask()
 
     def tearDown(self) -> None:
         get_app().close()

@@ -148,7 +148,7 @@ def test_m2_what_cannot_be_told_is_done_all_the_same(
 
     monkeypatch.setattr(SQLiteStore, "report", report)
     job = int(kit.add.enqueue(1).id)
-    assert admin_store.manage(on_sqlite, "cancel", [job], "ada") == {str(job): "cancelled"}
+    assert admin_store.manage(on_sqlite, "cancel", [job], "ada") == {job: "cancelled"}
     assert "an action of ada is not in the timeline: StoreUnavailable" in caplog.text
 
 

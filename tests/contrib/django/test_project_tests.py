@@ -16,7 +16,7 @@ PROGRAM = Path(__file__).with_name("project_tests.py")
 WITHOUT_DATABASE = Path(__file__).with_name("without_database.py")
 
 
-RAN = "Ran 18 tests"
+RAN = "Ran 19 tests"
 
 
 def run_tests(url: str = "", *options: str, program: Path = PROGRAM, **environment: Any) -> str:

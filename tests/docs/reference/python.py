@@ -39,11 +39,11 @@ GROUPS: Final = {
 """The names of `windlass`, in the order of the page."""
 HANDED: Final = {
     "windlass.tasks.schedules": ("Schedules",), "windlass.handles.jobs": ("Jobs",),
-    "windlass.handles.bulk": ("Count",),
+    "windlass.operations.walks": ("Count",),
     "windlass.handles.queue": ("TaskSettings",),
     "windlass.chunks.task": ("ChunkedTask",), "windlass.tasks.task": ("RegisteredTask",),
     "windlass.chunks.batches": ("Batch", "AsyncBatch"), "windlass.worker.engine.embedded": ("Worker",),
-    "windlass.worker.engine.drain": ("Drained",), "windlass.tasks.commands": ("CommandResult",),
+    "windlass.worker.engine.run_until_idle": ("RunCounts",), "windlass.tasks.commands": ("CommandResult",),
     "windlass.handles.details": ("JobDetails", "PartOfDetails", "FailureDetails", "StepDetails",
                                  "ParentDetails", "PartDetails", "ScheduleDetails"),
     "windlass.store.records": ("BudgetRecord", "QueueRecord", "Depth", "TaskRecord"),

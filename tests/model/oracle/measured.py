@@ -8,13 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import count, islice
 
-from windlass.core.rollup import GAUGES_KEPT, GaugePlace, Gauges, Place, Sample, roll, roll_gauges
+from windlass.core.rollup import Place, Sample, roll
 from windlass.store.measures import (
     EVENTS_KEPT,
     MAX_EVENTS,
     REPORTERS_KEPT,
     countable,
-    countable_gauges,
     cutoffs,
 )
 from windlass.store.records import EventRecord, Vitals
@@ -35,10 +34,9 @@ class Measured:
     """What was measured."""
 
     reporters: dict[int, Source] = field(default_factory=dict)
-    reports: list[tuple[Sequence[Sample], Sequence[Gauges]]] = field(default_factory=list)
+    reports: list[Sequence[Sample]] = field(default_factory=list)
     """What was told and not yet rolled up."""
     rows: dict[Place, Sample] = field(default_factory=dict)
-    gauges: dict[GaugePlace, Gauges] = field(default_factory=dict)
     events: dict[int, EventRecord] = field(default_factory=dict)
     """By their numbers, so the oldest first."""
     numbers: count[int] = field(default_factory=lambda: count(1))
@@ -46,26 +44,18 @@ class Measured:
     def fold(self, limit: int) -> tuple[int, int]:
         """Add the oldest reports to the rows; how many of the one went into how many of the other."""
         batches, self.reports = self.reports[:limit], self.reports[limit:]
-        rolled = roll(sample for samples, _ in batches for sample in countable(samples))
+        rolled = roll(sample for samples in batches for sample in countable(samples))
         for place, sample in rolled.items():
             if place in self.rows:
                 self.rows[place].add(sample)
             else:
                 self.rows[place] = sample
-        read = roll_gauges(each for _, gauges in batches for each in countable_gauges(gauges))
-        for spot, each in read.items():
-            if spot in self.gauges:
-                self.gauges[spot].add(each)
-            else:
-                self.gauges[spot] = each
-        return len(batches), len(rolled) + len(read)
+        return len(batches), len(rolled)
 
     def tidy(self, now: float, limit: int) -> int:
         """Remove rows and events that have outlived their time, so many of each at most."""
         ends = cutoffs(now)
         rows = [place for place in self.rows if place.span in ends and place.at < ends[place.span]][:limit]
-        old = cutoffs(now, GAUGES_KEPT)
-        gauges = [spot for spot in self.gauges if spot.at < old[spot.span]][:limit]
         surplus = len(self.events) - MAX_EVENTS
         events = [
             id
@@ -74,11 +64,9 @@ class Measured:
         ]
         for place in rows:
             del self.rows[place]
-        for spot in gauges:
-            del self.gauges[spot]
         for id in events:
             del self.events[id]
-        return len(rows) + len(gauges) + len(events)
+        return len(rows) + len(events)
 
     def forget(self, alive: set[int], now: float) -> None:
         """Forget who has told nothing for long and is no worker that is alive."""

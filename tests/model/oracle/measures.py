@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections import Counter, defaultdict
 
 import msgspec
@@ -10,7 +9,7 @@ import msgspec
 from tests.model.oracle.base import Base, atomic
 from tests.model.oracle.job import Job
 from tests.model.oracle.measured import Source
-from windlass.core.rollup import EVER, Gauges, Place, Sample, Subject
+from windlass.core.rollup import EVER, Place, Sample
 from windlass.core.states import State
 from windlass.store.causes import Death, by_cause
 from windlass.store.measures import REPORTS_COUNTED, kept
@@ -41,9 +40,8 @@ class Measuring(Base):
         reporter.number, reporter.at = number, now
         if report.vitals is not None:
             reporter.vitals, reporter.vitals_at = report.vitals, now
-        if report.samples or report.gauges:
-            samples = [_copy(sample) for sample in report.samples]
-            measured.reports.append((samples, copy.deepcopy(report.gauges)))
+        if report.samples:
+            measured.reports.append([_copy(sample) for sample in report.samples])
         for event in report.events:
             found = EventRecord(id=next(measured.numbers), **msgspec.structs.asdict(kept(event, now)))
             measured.events[found.id] = found
@@ -68,17 +66,6 @@ class Measuring(Base):
             if place == Place(span, place.at, queue, task) and since <= place.at < until
         ]
         return sorted(found, key=lambda sample: sample.at)
-
-    @atomic
-    async def history(
-        self, span: int, since: float, until: float, of: Subject, name: str = ""
-    ) -> list[Gauges]:
-        found = [
-            copy.deepcopy(gauges)
-            for place, gauges in self._tables.measured.gauges.items()
-            if (place.span, place.of, place.name) == (span, of, name) and since <= place.at < until
-        ]
-        return sorted(found, key=lambda gauges: gauges.at)
 
     @atomic
     async def totals(self) -> list[Sample]:

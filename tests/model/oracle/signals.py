@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from tests.model.oracle.base import atomic
@@ -19,7 +20,14 @@ class Signals(Claims):
 
     @atomic
     async def signal(
-        self, job: int, name: str, value: str, *, once: Once | None = None, connection: Any = None
+        self,
+        job: int,
+        name: str,
+        value: str,
+        *,
+        once: Once | None = None,
+        connection: Any = None,
+        fits: Callable[[str], None] | None = None,
     ) -> str:
         signal_rules.check(name, value)
         now, known = self._clock(), self._tables.jobs.get(job)
@@ -31,14 +39,20 @@ class Signals(Claims):
         signal_rules.check_kept(job, len(known.signals))
         if sent:
             raise signal_rules.used()
+        waits = [each for each in known.waits.values() if each.suspended and each.signal == name]
+        oldest = min(waits, key=lambda wait: wait.number, default=None)
+        if oldest is not None and oldest.shape is not None and fits is not None:
+            fits(oldest.shape)
         if once is not None:
             lasts = self._settings.idempotency_retention if once.lasts is None else once.lasts
             self._tables.sent_once[once.token] = now + lasts
-        waits = [each for each in known.waits.values() if each.suspended and each.signal == name]
-        if known.state is not State.SCHEDULED or not waits or any(sent == name for sent, _ in known.signals):
+        if (
+            known.state is not State.SCHEDULED
+            or oldest is None
+            or any(sent == name for sent, _ in known.signals)
+        ):
             known.signals.append((name, value))
             return "kept"
-        oldest = min(waits, key=lambda wait: wait.number)
         del known.waits[oldest.name]
         known.steps[oldest.name] = Step(
             name=oldest.name, result=value, code=SIGNAL, attempt=known.attempt, at=now

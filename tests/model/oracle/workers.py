@@ -10,7 +10,6 @@ from tests.model.oracle.tables import Worker
 from windlass.core.retry import DeathPolicy
 from windlass.core.routing import Published, choose_published
 from windlass.core.states import Kind, State
-from windlass.errors import WorkerIdTaken
 from windlass.store.records import Heartbeat, Rescued, WorkerInfo, WorkerRecord
 
 
@@ -21,14 +20,6 @@ class Workers(Base):
     async def register(self, worker: WorkerInfo) -> None:
         if worker.id in self._tables.workers:
             raise ValueError(f"worker id {worker.id} was used before; draw a new one")
-        for other in self._tables.workers.values():
-            if (
-                worker.name
-                and other.alive
-                and other.info.name == worker.name
-                and other.info.id != worker.before
-            ):
-                raise WorkerIdTaken(f"worker id {worker.name} is taken", other.info.id)
         now = self._clock()
         self._tables.workers[worker.id] = Worker(worker, started_at=now, heartbeat_at=now)
 
@@ -79,8 +70,6 @@ class Workers(Base):
                 started_at=worker.started_at,
                 heartbeat_at=worker.heartbeat_at,
                 lease=worker.info.lease,
-                name=worker.info.name,
-                process=worker.info.process,
                 abilities=tuple(sorted(worker.info.abilities)),
                 vitals=found.vitals if found is not None else None,
                 vitals_at=found.vitals_at if found is not None else None,

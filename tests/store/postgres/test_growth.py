@@ -189,7 +189,7 @@ async def test_what_a_lost_wake_up_was_for_is_found_by_what_has_moved(
     store, worker, asked = await settled(alone, monkeypatch, head_cache=0.0)
     monkeypatch.setattr("windlass.store.postgres.claims.MOVED_EVERY", 0.0)
     await drained(store, worker)
-    monkeypatch.setattr(store._listener, "hear", lambda topic: None)
+    monkeypatch.setattr(store._listener, "notify", lambda topic: None)
     asked.heads.clear()
     await store.enqueue([*new("q5"), *new("q7", priority=0)])
     assert sorted(await drained(store, worker)) == ["q5", "q7"]

@@ -50,12 +50,12 @@ SEARCHES = {
     "retention": "past_parents",
     "transitions": "is_bound",
     "limits": (
-        "anyone_waits passes look held_by drop_all drop_many drop_some any_reserved "
+        "anyone_waits passes held_by drop_all drop_many drop_some any_reserved "
         "watermarks turn_since next_since count_waiting "
         "drop_slots spend_reservations suspend_reservation resume_reservation cancel_reservation "
         "reserved_tokens first_reserved"
     ),
-    "waiting_lists": "first firsts after since waiting",
+    "waiting_lists": "first after since waiting",
     "fair_keys": "ring_next ring_first first_of_keys window",
     "outcomes": "simple succeed_places",
     "budgets": "waiting",

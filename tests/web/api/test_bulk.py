@@ -10,8 +10,8 @@ from tests.stopwatch import within
 from tests.web.kit import rigged, visiting
 from windlass import Windlass
 from windlass.core.states import Kind
-from windlass.handles.bulk import Acted
 from windlass.operations.bulk import MAX_RUNNING
+from windlass.operations.walks import Acted
 from windlass.store.sqlite import SQLiteStore
 
 

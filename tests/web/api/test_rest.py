@@ -9,7 +9,7 @@ import pytest
 from tests.web.kit import rigged, visiting
 from windlass import Windlass
 from windlass.core.histogram import bucket
-from windlass.core.rollup import Gauges, Reading, Sample
+from windlass.core.rollup import Sample
 from windlass.core.states import Kind
 from windlass.operations.events import find_events
 from windlass.operations.measures import list_measures
@@ -243,41 +243,6 @@ async def test_what_was_measured_and_who_measured_it(app: Windlass) -> None:
         (worker,) = (await visitor.get("/api/workers")).json()["workers"]
         assert (worker["state_text"], worker["vitals"]["cpu"], worker["vitals"]["slots"]) == ("alive", 0.5, 4)
         assert worker["vitals"]["jobs"][0]["job"] == "17"
-
-
-async def test_the_history_of_workers_and_of_the_store(any_app: Windlass) -> None:
-    """[M3] A worker by its label, a host by its name, all of them together."""
-    async with rigged(any_app) as rig, visiting(any_app) as visitor:
-        minute = int(await rig.store.now()) // 60 * 60 - 120
-
-        def of(label: str, cpu: int, memory: int) -> Gauges:
-            values = {"cpu": Reading(cpu, 1, 2 * cpu), "memory": Reading(memory, 1, memory)}
-            return Gauges(at=minute, of="worker", name=label, host="h", values=values, calls={8: 10})
-
-        machine = Gauges(at=minute, of="host", name="h", values={"machine_cpu": Reading(250, 1, 900)})
-        store = Gauges(at=minute, of="store", values={"cache_hits": Reading(99_000, 1, 99_000)})
-        await rig.store.report(7, 1, Report(gauges=[of("a", 500, 100), of("b/é", 700, 60), machine, store]))
-        await rig.store.rollup()
-
-        async def points(path: str, **query: str) -> list[dict[str, Any]]:
-            answer = await visitor.get(f"/api/{path}/history", params={"last": 600, **query})
-            assert answer.status_code == 200, answer.text
-            return [point for point in answer.json()["points"] if point["latency_p50"] is not None]
-
-        names = ("workers", "cpu", "cpu_most", "memory", "memory_most", "machine_cpu", "slots")
-        for query, wanted in (
-            ({}, (2.0, 1.2, 1.4, 160, 100, None, None)),
-            ({"host": "h"}, (2.0, 1.2, 1.4, 160, 100, 0.25, None)),
-            ({"worker": "b/é"}, (1.0, 0.7, 1.4, 60, 60, None, None)),
-        ):
-            (point,) = await points("workers", **query)
-            assert tuple(point[name] for name in names) == wanted
-            assert point["latency_p95"] == pytest.approx(2.1, rel=0.1)
-        (point,) = await points("operations")
-        assert (point["cache_hits"], point["bytes"]) == (0.99, None)
-        assert await points("workers", worker="c") == []
-        for wrong in ({"worker": "a", "host": "h"}, {"last": "1e9"}, {"worker": "x" * 256}, {"of": "store"}):
-            assert (await visitor.get("/api/workers/history", params=wrong)).status_code == 400
 
 
 @pytest.mark.parametrize(

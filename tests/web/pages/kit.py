@@ -12,9 +12,8 @@ import httpx
 
 from tests.conformance.kit import Rig
 from windlass.core.histogram import bucket
-from windlass.core.rollup import Gauges, Reading, Sample
+from windlass.core.rollup import Sample
 from windlass.core.states import Kind, State
-from windlass.store.measures import label_text
 from windlass.store.records import (
     Busy,
     Checkpoint,
@@ -141,21 +140,6 @@ class Filled:
                     at=now, kind="dead", text=HOSTILE, job=self.jobs[State.DEAD], queue="default", task="t"
                 ),
                 Event(at=now, kind="lost", text=HOSTILE, worker=HOSTILE),
-            ],
-            gauges=[
-                Gauges(
-                    at=minute - 60,
-                    of="worker",
-                    name=label_text(HOSTILE),
-                    host=label_text(HOSTILE),
-                    values={name: Reading(1000, 1, 2000) for name in ("cpu", "memory", "lag", "slots")},
-                    calls={8: 3},
-                ),
-                Gauges(
-                    at=minute - 60,
-                    of="store",
-                    values={name: Reading(1000, 1, 2000) for name in ("bytes", "connections", "cache_hits")},
-                ),
             ],
             vitals=Vitals(
                 cpu=0.5, memory=2**27, running=1, slots=4, jobs=(Busy(1, HOSTILE, "default", now),)

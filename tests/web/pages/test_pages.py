@@ -81,34 +81,10 @@ async def test_every_page_on_every_store(any_app: Windlass) -> None:
             harmless(answer.text)
 
 
-@pytest.mark.parametrize("range", ["1h", "6h", "24h", "7d", "30d"])
-async def test_workers_and_the_store_have_their_history(
-    filled: Filled, visitor: httpx.AsyncClient, range: str
-) -> None:
-    """[M3] [M5] Of all workers, of one and of its host, whatever they are called."""
-    everybody = "CPU", "Memory", "Loop lag", "Slots", "Latency of the store"
-    for path, whose in (("/workers", {}), ("/workers", {"worker": HOSTILE}), ("/workers", {"host": HOSTILE})):
-        answer = await visitor.get(path, params={"range": range, **whose})
-        assert answer.status_code == 200
-        harmless(answer.text)
-        assert re.findall("<h3>(.*?)</h3>", answer.text) == [*everybody]
-        shown = Html(answer.text)
-        assert "200 %" in shown.text
-        assert any("range=24h" in link and all(key in link for key in whose) for link in shown.links())
-    answer = await visitor.get("/operations", params={"range": range})
-    harmless(answer.text)
-    assert re.findall("<h3>(.*?)</h3>", answer.text) == [
-        "Latency of the store", "Size", "Connections", "Cache hits",
-    ]  # fmt: skip
-
-
-async def test_a_worker_that_is_gone_has_its_history_and_one_that_never_was_has_none(
-    filled: Filled, visitor: httpx.AsyncClient
-) -> None:
+async def test_a_page_of_a_worker_that_is_gone_says_so(visitor: httpx.AsyncClient) -> None:
     """[M3]"""
     page = Html((await visitor.get("/workers", params={"worker": "nobody"})).text).text
     assert "No such worker is alive" in page
-    assert "No history in this range" in page
 
 
 async def test_the_job_page_says_why(filled: Filled, visitor: httpx.AsyncClient) -> None:

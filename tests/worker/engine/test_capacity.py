@@ -86,11 +86,11 @@ def test_k10_a_job_handed_over_has_the_slot_of_the_one_that_ended(clock: Clock) 
 
 
 def test_k10_short_jobs_and_lone_workers_are_not_held_up(clock: Clock) -> None:
-    """[K10] Nor is a drain, which nobody else takes part in."""
-    short, alone, drain = made(serving=3), made(serving=1), made(serving=3, total=16)
+    """[K10] Nor is `run_until_idle`, which no other worker takes part in."""
+    short, alone, until_idle = made(serving=3), made(serving=1), made(serving=3, total=16)
     for _ in range(100):
         short.prefetch["q"].note(0.001)
-    for each in (short, alone, drain):
+    for each in (short, alone, until_idle):
         take(each, 4)
         assert each.wants()["q"] >= 12
         assert each.peers({"q": 12}) == {}

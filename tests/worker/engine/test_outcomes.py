@@ -10,7 +10,7 @@ import pytest
 from tests.apps import clocked
 from windlass import Dead, Retry, Snooze, SourceGone, State, Throttled, Windlass
 from windlass.errors import JobFailed
-from windlass.worker.engine.drain import Drained
+from windlass.worker.engine.run_until_idle import RunCounts
 
 
 def test_o1_an_exception_is_a_failed_attempt_and_is_tried_again(any_app: Windlass) -> None:
@@ -24,7 +24,7 @@ def test_o1_an_exception_is_a_failed_attempt_and_is_tried_again(any_app: Windlas
         return "done"
 
     job = flaky.enqueue()
-    assert any_app.run_until_idle() == Drained(succeeded=1, retried=2)
+    assert any_app.run_until_idle() == RunCounts(succeeded=1, retried=2)
     assert job.result() == "done"
 
 
@@ -34,7 +34,7 @@ def test_o4_attempts_exhausted_is_death_with_every_error(any_app: Windlass) -> N
         raise KeyError("nothing here") from ValueError("the reason\0why\ud800")
 
     job = broken.enqueue(5)
-    assert any_app.run_until_idle() == Drained(dead=1, retried=2)
+    assert any_app.run_until_idle() == RunCounts(dead=1, retried=2)
     record = job.record()
     assert (record.state, record.payload) == (State.DEAD, {"number": 5})
     assert [error.attempt for error in record.errors] == [1, 2, 3]
@@ -64,7 +64,7 @@ def test_o1_o2_a_retry_with_its_own_delay_and_one_by_the_policy() -> None:
         assert job.record().errors[0].type == "ConnectionError"
         for wait in (3, 20, 40):  # own delay, then base·2^(n−1) for the 2nd and 3rd failure
             clock.advance(wait - 1)
-            assert app.run_until_idle() == Drained()
+            assert app.run_until_idle() == RunCounts()
             assert job.status() == State.RETRYING
             clock.advance(1)
             app.run_until_idle()
@@ -119,12 +119,12 @@ def test_o1_snooze_and_throttled_charge_no_attempt(signal: Exception, delays: li
 
         job = later.enqueue()
         for delay in delays:
-            assert app.run_until_idle() == Drained(deferred=1)
+            assert app.run_until_idle() == RunCounts(deferred=1)
             assert job.record().attempt == 1
             clock.advance(delay - 1)
-            assert app.run_until_idle() == Drained()
+            assert app.run_until_idle() == RunCounts()
             clock.advance(1)
-        assert app.run_until_idle() == Drained(succeeded=1)
+        assert app.run_until_idle() == RunCounts(succeeded=1)
 
 
 def test_o1_dead_ends_the_job_at_once_with_its_reason(any_app: Windlass) -> None:
@@ -133,7 +133,7 @@ def test_o1_dead_ends_the_job_at_once_with_its_reason(any_app: Windlass) -> None
         raise Dead("no such customer")
 
     job = hopeless.enqueue()
-    assert any_app.run_until_idle() == Drained(dead=1)
+    assert any_app.run_until_idle() == RunCounts(dead=1)
     assert job.record().errors[-1].message == "no such customer"
 
 
@@ -143,7 +143,7 @@ def test_o1_source_gone_ends_well(any_app: Windlass) -> None:
         raise SourceGone("the file was deleted")
 
     job = read.enqueue()
-    assert any_app.run_until_idle() == Drained(succeeded=1)
+    assert any_app.run_until_idle() == RunCounts(succeeded=1)
     assert job.result() is None
 
 
@@ -161,7 +161,7 @@ def test_o1_whatever_is_raised_is_that_jobs_alone(app: Windlass, error: BaseExce
     task: Any = app.task(plain) if kind == "sync" else app.task(on_loop)
     job = task.using(max_attempts=1).enqueue()
     neighbour = app.enqueue("windlass.echo", 1)
-    assert app.run_until_idle() == Drained(dead=1, succeeded=1)
+    assert app.run_until_idle() == RunCounts(dead=1, succeeded=1)
     assert job.status() == State.DEAD
     assert neighbour.status() == State.SUCCEEDED
 
@@ -189,7 +189,7 @@ def test_o8_a_return_value_that_cannot_be_kept_is_death_not_repetition(app: Wind
         return object()
 
     job = returns_nonsense.enqueue()
-    assert app.run_until_idle() == Drained(dead=1)
+    assert app.run_until_idle() == RunCounts(dead=1)
     assert len(ran) == 1
     assert "return value cannot be kept" in job.record().errors[0].message
 
@@ -199,13 +199,13 @@ def test_o4_an_unknown_task_is_deferred_uncharged_until_a_worker_knows_it(
 ) -> None:
     with clocked() as (app, clock):
         ids = app.named("new.task").enqueue_many([(1,), (2,)])
-        assert app.run_until_idle() == Drained(deferred=2)
+        assert app.run_until_idle() == RunCounts(deferred=2)
         assert caplog.text.count("has no task new.task") == 1
         clock.advance("9s")
-        assert app.run_until_idle() == Drained()
+        assert app.run_until_idle() == RunCounts()
         app.task(name="new.task")(lambda number: number)
         clock.advance("1s")
-        assert app.run_until_idle() == Drained(succeeded=2)
+        assert app.run_until_idle() == RunCounts(succeeded=2)
         assert app.job(ids[1]).record().attempt == 1
 
 
@@ -257,7 +257,7 @@ def test_a_plain_handler_that_hangs_is_left_behind_and_its_slot_is_free(app: Win
     job = hangs.using(timeout="20ms").enqueue()
     after = app.enqueue("windlass.echo", 1)
     try:
-        assert app.run_until_idle(concurrency=1) == Drained(dead=1, succeeded=1)
+        assert app.run_until_idle(concurrency=1) == RunCounts(dead=1, succeeded=1)
     finally:
         release.set()
     assert "Its thread could not be stopped and stood at" in job.record().errors[0].traceback

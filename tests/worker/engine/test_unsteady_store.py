@@ -9,9 +9,9 @@ from windlass import Windlass
 from windlass.errors import StoreUnavailable
 from windlass.store.records import Finished, Heartbeat, Outcome, Room, WorkerInfo
 from windlass.store.sqlite import SQLiteStore
-from windlass.worker.engine import drain as module
-from windlass.worker.engine.drain import Drained, drain
+from windlass.worker.engine import run_until_idle as module
 from windlass.worker.engine.outcomes import OutcomeLog
+from windlass.worker.engine.run_until_idle import RunCounts, run_until_idle
 
 
 class Unsteady(SQLiteStore):
@@ -49,7 +49,7 @@ async def test_c5_a_flush_without_an_answer_is_sent_again_under_its_number(
     store = Unsteady(lost_answers=2)
     app = Windlass(store=store)
     job = await app.aenqueue("windlass.echo", 1)
-    assert await app.arun_until_idle() == Drained(succeeded=1)
+    assert await app.arun_until_idle() == RunCounts(succeeded=1)
     assert store.flushes == [1, 1, 1]
     assert await job.aresult() == 1
     assert caplog.text.count("cannot write 1 outcome,") == 1
@@ -69,10 +69,10 @@ async def test_c4_a_failed_heartbeat_is_logged_and_tried_again(
 
     await waits.aenqueue()
     async with app._store_handle().here() as opened:
-        running = asyncio.create_task(drain(opened, app.tasks))
+        running = asyncio.create_task(run_until_idle(opened, app.tasks))
         await store.heartbeat_came_through.wait()
         proceed.set()
-        assert await running == Drained(succeeded=1)
+        assert await running == RunCounts(succeeded=1)
     assert caplog.text.count("a heartbeat failed") == 2
 
 

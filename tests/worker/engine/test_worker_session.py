@@ -157,7 +157,7 @@ async def test_jobs_that_are_started_too_slowly_go_back(
 ) -> None:
     """Some were started, but the many that wait would wait for long: others may be idle."""
     async with on_session(wired, line, slots=2) as session:
-        await buffered(session, line, handlers, 2, waiting=1 + capacity.SOON)
+        await buffered(session, line, handlers, 2, waiting=1 + capacity.PACE)
         session.assign(session.assignment)
         begun, since = session.capacity._stuck["default"]
         session.capacity._stuck["default"] = (begun - 1, since - 60)

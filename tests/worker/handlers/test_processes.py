@@ -14,8 +14,8 @@ import pytest
 
 from tests.worker.handlers import process_tasks as tasks
 from tests.worker.handlers.process_groups import members, until_gone, written
+from windlass.endings import Dead, Retry
 from windlass.errors import ConfigurationError, PoolError, RemoteError
-from windlass.signals import Dead, Retry
 from windlass.tasks.task import RegisteredTask
 from windlass.worker.handlers import pool
 from windlass.worker.handlers.processes import Processes

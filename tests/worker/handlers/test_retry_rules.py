@@ -7,8 +7,8 @@ from tests.worker.handlers import process_tasks
 from tests.worker.line import Line, until_it_is
 from tests.worker.worker_sessions import on_session
 from windlass import Retry, Snooze, State, Windlass
+from windlass.endings import Ending
 from windlass.errors import RemoteError
-from windlass.signals import Signal
 from windlass.worker.handlers.processes import Processes
 
 POLICY = Retry(5, base=0, on=(OSError, "json.JSONDecodeError"), never=FileNotFoundError)
@@ -51,7 +51,7 @@ async def test_o9_what_is_in_on_uses_all_its_attempts(wired: Windlass, line: Lin
 async def test_o9_a_handler_that_asks_for_another_attempt_gets_it(wired: Windlass, line: Line) -> None:
     """Signals are not judged, and neither is what they were raised from."""
     attempts: list[str] = []
-    asked: list[Signal] = [Retry(after=0), Snooze(0)]
+    asked: list[Ending] = [Retry(after=0), Snooze(0)]
 
     @wired.task(name="asks", retry=POLICY)
     async def asks() -> int:

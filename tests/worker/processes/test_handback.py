@@ -147,7 +147,7 @@ async def test_a_supervisor_that_stops_does_not_wait_for_ever_for_the_store(quic
     if not hangs:
         await until(lambda: step.taken >= 10)
     assert not trying.done()
-    shutdown.drain()
+    shutdown.begin()
     async with within(5.0):
         assert await trying is False
 

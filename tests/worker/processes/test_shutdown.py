@@ -10,11 +10,11 @@ from windlass.worker.processes.child_run import HEALTHY, ChildRun
 from windlass.worker.processes.shutdown import SAME_SIGNAL, Shutdown, Stop
 
 
-def test_the_first_signal_drains_and_the_second_stops_now() -> None:
+def test_the_first_signal_begins_it_and_the_second_stops_now() -> None:
     clock = Clock(1000.0)
     shutdown = Shutdown(30.0, 5.0, clock)
     assert shutdown.signalled() == Stop.DRAIN
-    assert (shutdown.draining.is_set(), shutdown.stopping_now.is_set()) == (True, False)
+    assert (shutdown.begun.is_set(), shutdown.stopping_now.is_set()) == (True, False)
     clock.advance(SAME_SIGNAL)
     assert shutdown.signalled() == Stop.NOW
     assert shutdown.stopping_now.is_set()
@@ -32,7 +32,7 @@ def test_two_signals_at_once_are_one_word() -> None:
 
 def test_an_end_of_its_own_is_no_word_from_outside() -> None:
     shutdown = Shutdown(30.0, 5.0)
-    shutdown.drain()
+    shutdown.begin()
     assert shutdown.signalled() == Stop.DRAIN
     assert not shutdown.stopping_now.is_set()
 
@@ -40,14 +40,14 @@ def test_an_end_of_its_own_is_no_word_from_outside() -> None:
 async def test_time_runs_out_a_grace_after_the_jobs_had_theirs() -> None:
     shutdown = Shutdown(60.0, 0.0)
     waiting = asyncio.create_task(shutdown.out_of_time())
-    shutdown.drain()
+    shutdown.begin()
     await asyncio.sleep(0)
     assert not waiting.done()
     shutdown.stopping_now.set()
     async with within(5.0):
         await waiting
     late = Shutdown(0.0, 0.0)
-    late.drain()
+    late.begin()
     async with within(5.0):
         await late.out_of_time()
 
@@ -55,7 +55,7 @@ async def test_time_runs_out_a_grace_after_the_jobs_had_theirs() -> None:
 @pytest.mark.parametrize(("age", "bloated"), [(HEALTHY - 1, True), (HEALTHY, False)])
 def test_a_child_that_is_too_big_at_once_is_told_from_one_that_grew(age: float, bloated: bool) -> None:
     clock = Clock(1000.0)
-    run = ChildRun(clock=clock)
+    run = ChildRun(1, clock=clock)
     clock.advance(age)
     assert not run.bloated
     run.recycle(60 * 2**20)
@@ -64,7 +64,7 @@ def test_a_child_that_is_too_big_at_once_is_told_from_one_that_grew(age: float, 
 
 
 def test_the_advice_names_a_figure_that_is_enough() -> None:
-    run = ChildRun(clock=Clock(1000.0))
+    run = ChildRun(1, clock=Clock(1000.0))
     run.recycle(60 * 2**20)
     assert run.advice(20 * 2**20).endswith(
         "--max-memory is 20 MiB; if the app needs that much by itself, set it to 128MiB"

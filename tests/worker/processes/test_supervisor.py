@@ -10,7 +10,7 @@ from windlass.worker.processes.supervisor import Supervisor
 async def test_starts_that_are_cancelled_together_all_end() -> None:
     """An end that was swallowed would keep the whole host alive for ever."""
     supervisor = Supervisor(make_store("sqlite:///:memory:"), "shop:app", Settings(queues={"work": 1}), {})
-    starting = [asyncio.create_task(supervisor._start()) for _ in range(2)]
+    starting = [asyncio.create_task(supervisor._start(place)) for place in (1, 2)]
     await asyncio.sleep(0)
     for task in starting:
         task.cancel()

@@ -11,8 +11,8 @@ from tests.worker.reports.outcomes import LAST, claimed, ended
 from windlass.core.histogram import percentile
 from windlass.core.rollup import COUNTS, Sample
 from windlass.core.states import WORKERS_OWN, Kind
+from windlass.endings import MAX_DELAY
 from windlass.settings import Events
-from windlass.signals import MAX_DELAY
 from windlass.store.records import Claim, Rescued
 from windlass.worker.reports import eventbuffer, recorder
 from windlass.worker.reports.recorder import Recorder

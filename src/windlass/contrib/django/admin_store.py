@@ -68,10 +68,10 @@ def list_queues(app: Windlass) -> list[QueueRow]:
 
 def manage(
     app: Windlass, verb: Verb, ids: Sequence[int], by: str, only: State | None = None
-) -> dict[str, str]:
+) -> dict[int, str]:
     """Retry or cancel jobs, only those in the state `only` where it is given. Recorded in the timeline
     [M2]."""
-    return _operate(app, lambda ops: operations.act(ops, verb, ids, only), by).answers
+    return _operate(app, lambda ops: operations.act(ops, verb, ids, only), by)
 
 
 def _operate(app: Windlass, work: Callable[[Ops], Awaitable[T]], by: str = "") -> T:

@@ -29,9 +29,9 @@ from windlass.contrib.django.running import failure_hook, runner
 from windlass.contrib.django.task import WindlassTask, job_name
 from windlass.contrib.django.threads import DjangoThread
 from windlass.core.names import check_name
+from windlass.endings import Retry
 from windlass.errors import WindlassError
 from windlass.running.producer import Producer
-from windlass.signals import Retry
 from windlass.store.factory import is_in_memory
 from windlass.tasks.task import TaskOptions
 

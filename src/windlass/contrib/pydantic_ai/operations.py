@@ -29,9 +29,9 @@ from pydantic_ai.durable_exec import (
 from pydantic_ai.messages import ModelResponse
 
 from windlass.core.durations import Duration
+from windlass.endings import Retry
 from windlass.errors import ConfigurationError
 from windlass.running.context import Context, current_context
-from windlass.signals import Retry
 
 MAX_NAME: Final = 180
 """Characters of a step's name before its number."""

@@ -25,7 +25,7 @@ class Block(msgspec.Struct):
     """When that was asked for."""
 
     def spend(self, n: int, now: float) -> bool:
-        """Hand out n tokens, if it has so many."""
+        """Give out n tokens, if it has them."""
         if self.left < n or now >= self.until:
             return False
         self.left -= n
@@ -47,7 +47,7 @@ class Block(msgspec.Struct):
         return wished
 
     def leased(self, block: int, leased_at: float, until: float) -> None:
-        """A lease has brought so many. Where another one came first, both end with the older."""
+        """Add the tokens of a lease. Where another one came first, both end with the older."""
         if self.left:
             leased_at, until = min(leased_at, self.leased_at), min(until, self.until)
         self.left, self.leased_at, self.until = self.left + block, leased_at, until

@@ -135,7 +135,7 @@ class Bucket(msgspec.Struct, frozen=True):
         return 0.0 if now < ready.paused_until else max(0.0, ready.left)
 
     def take(self, n: float, now: float) -> Bucket | None:
-        """The bucket without n tokens; None where it does not have so many, and nothing is taken."""
+        """Return the bucket without n tokens; None where it has fewer, and nothing is taken."""
         ready = self.refilled(now)
         if now < ready.paused_until or ready.left < n:
             return None

@@ -17,7 +17,7 @@ LONGEST: Final = {"hour": _HOUR, "day": 27 * _HOUR, "month": 32 * 24 * _HOUR}
 """Seconds that a period takes at most: one that seems to last longer is of before the clock was set back."""
 
 _TIMES: Final = {"": 1, "k": 1000, "M": 1_000_000, "G": 1_000_000_000}
-_CAP: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([kMG]?)\s*/\s*(hour|day|month)")
+_CAP: Final = re.compile(rf"(\d+(?:\.\d+)?)\s*([kMG]?)\s*/\s*({'|'.join(PERIODS)})")
 
 
 def cap_of(text: str) -> tuple[int, str]:
@@ -53,14 +53,17 @@ def with_period(changes: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def period_end(per: str, tz: str, now: float) -> float:
     """When the period ends that `now` is in."""
-    if per == "hour":
-        return (now // _HOUR + 1) * _HOUR
     place = zone(tz)
     begin = datetime.fromtimestamp(now, UTC).astimezone(place).replace(tzinfo=None)
     begin = begin.replace(hour=0, minute=0, second=0, microsecond=0)
-    if per == "month":
-        end = (begin.replace(day=1) + timedelta(days=32)).replace(day=1)
-    else:
-        end = begin + timedelta(days=1)
+    match per:
+        case "hour":
+            return (now // _HOUR + 1) * _HOUR
+        case "day":
+            end = begin + timedelta(days=1)
+        case "month":
+            end = (begin.replace(day=1) + timedelta(days=32)).replace(day=1)
+        case _:
+            raise ValueError(f"{per!r} is not a period of a budget")
     # A midnight that comes twice, or never: the later one, as PostgreSQL has it.
     return max(end.replace(tzinfo=place, fold=fold).timestamp() for fold in (0, 1))

@@ -20,14 +20,14 @@ HOLD: Final = 3
 """Windows for which the rate is held after it was halved."""
 
 STEPS: Final = 20
-"""From nothing to the highest rate in so many steps."""
+"""Steps from nothing to the highest rate."""
 
 WEIGHT: Final = 0.1
 NOISE: Final = 20.0
 """Milliseconds: a 95th percentile below this is no problem, whatever it was before."""
 
 FEW: Final = 20
-"""Below so many runs a 95th percentile says little."""
+"""Runs below which a 95th percentile says little."""
 
 SMOOTH: Final = 5.0
 """A governed queue may be ahead of its rate by a fifth of a second."""

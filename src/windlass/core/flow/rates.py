@@ -1,4 +1,4 @@
-"""How people write rates: "5000/h", "10/s", "10/30s", a number for so many a second."""
+"""How people write rates: "5000/h", "10/s", "10/30s", a number for that many a second."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _HOW: Final = "write it like 10/s, 100/m, 5000/h or 10/30s, or give a number per
 
 
 def per_second(value: Rate) -> float:
-    """Read a rate as so many a second, never negative. ValueError says how to write it."""
+    """Read a rate, per second, never negative. ValueError says how to write it."""
     if isinstance(value, str):
         return _parse(value.strip())
     if type(value) not in (int, float) or not 0 <= value < HUGE:

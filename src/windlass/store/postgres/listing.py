@@ -8,19 +8,16 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
-
 from windlass.core.states import FINISHED, State
 from windlass.errors import JobNotFound, ResultTimeout
 from windlass.store.postgres import schema as schemas
 from windlass.store.postgres.connections.database import Database
 from windlass.store.postgres.connections.listener import DONE, Listener
 from windlass.store.postgres.listing_walk import MAX_ROWS, Walk
-from windlass.store.postgres.rows import decode_options, record_of
+from windlass.store.postgres.rows import record_of
 from windlass.store.records import (
     Checkpoint,
     Depth,
-    Failure,
     JobFilter,
     JobRecord,
     KeptResult,
@@ -28,10 +25,6 @@ from windlass.store.records import (
     Page,
     Progress,
 )
-
-_failures = msgspec.json.Decoder(tuple[Failure, ...]).decode
-
-_needs = msgspec.json.Decoder(dict[str, int]).decode
 
 
 class Listing:
@@ -121,7 +114,7 @@ class Listing:
     async def depth(self, queues: Sequence[str] | None = None) -> dict[str, Depth]:
         """See Store.depth."""
         rows = await self._db.query("depths")
-        depths = {row["queue"]: record_of(Depth, row, needs=_needs(row["needs"] or "{}")) for row in rows}
+        depths = {row["queue"]: record_of(Depth, row) for row in rows}
         return depths if queues is None else {name: depths.get(name, Depth()) for name in queues}
 
     async def _complete(self, connection: Any, rows: Sequence[Any]) -> list[JobRecord]:
@@ -132,22 +125,13 @@ class Listing:
             [row["id"] for row in rows],
             [row["state"] for row in rows],
         )
-        return [record(row, **_extras(extra)) for row, extra in zip(rows, extras, strict=True)]
+        return [_record(row, extra) for row, extra in zip(rows, extras, strict=True)]
 
 
-def record(row: Any, **extras: Any) -> JobRecord:
-    """A row of the job view as a record, with what hangs on the job where that is given."""
-    return record_of(JobRecord, row, options=decode_options(row["options"]), **extras)
-
-
-def _extras(row: Any) -> dict[str, Any]:
-    checkpoint = None if row["data"] is None else record_of(Checkpoint, row)
-    progress = None if row["done"] is None and row["total"] is None else record_of(Progress, row)
-    errors = _failures(row["errors"] or "[]")
-    return {
-        "result": row["result"],
-        "errors": errors,
-        "cancel_requested": row["cancel"],
-        "checkpoint": checkpoint,
-        "progress": progress,
-    }
+def _record(row: Any, extra: Any) -> JobRecord:
+    """Return a row of the job view as a record, with what hangs on the job."""
+    checkpoint = None if extra["data"] is None else record_of(Checkpoint, extra)
+    progress = None if extra["done"] is None and extra["total"] is None else record_of(Progress, extra)
+    return record_of(
+        JobRecord, dict(row.items()) | dict(extra.items()), checkpoint=checkpoint, progress=progress
+    )

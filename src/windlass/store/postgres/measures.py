@@ -20,15 +20,10 @@ import msgspec
 from windlass.core.read_errors import READ_ERRORS
 from windlass.core.rollup import (
     EVER,
-    GAUGES_KEPT,
     KEPT,
-    GaugePlace,
-    Gauges,
     Place,
     Sample,
-    Subject,
     roll,
-    roll_gauges,
 )
 from windlass.errors import StoreForbidden
 from windlass.store import records
@@ -40,11 +35,8 @@ from windlass.store.measures import (
     STEP,
     kept,
     pack,
-    pack_gauges,
-    read_gauges,
     read_report,
     unpack,
-    unpack_gauges,
 )
 from windlass.store.postgres import schema as schemas
 from windlass.store.postgres.connections.database import Database
@@ -52,7 +44,6 @@ from windlass.store.postgres.diagnosis import HELD
 from windlass.store.postgres.rows import record_of
 
 T = TypeVar("T")
-R = TypeVar("R", Sample, Gauges)
 LATEST: Final = 2**63 - 1
 LARGE: Final = 64 * 1024
 """Characters of reports whose folding is left to a thread: it would hold up the loop for milliseconds."""
@@ -66,7 +57,6 @@ ANEW: Final = 300.0
 logger: Final = logging.getLogger("windlass.store")
 _encode = msgspec.json.Encoder().encode
 _SIZES: Final = ("bytes", "rows", "dead")
-_causes = msgspec.json.Decoder(list[records.Cause]).decode
 
 
 class Measures:
@@ -86,7 +76,6 @@ class Measures:
                 source,
                 number,
                 _encode(report.samples).decode() if report.samples else None,
-                fit(_encode(report.gauges).decode()) if report.gauges else None,
                 _encode(events).decode() if events else None,
                 None if report.vitals is None else fit(_encode(report.vitals).decode()),
             )
@@ -102,13 +91,11 @@ class Measures:
             taken = await self._call(connection, "rollup_take", step, self.unread.after())
             if taken["busy"]:
                 return records.Rolled()
-            ids, written = taken["ids"], 0
-            if ids:
-                written = await self._fold_gauges(connection, taken["gauges"])
-                written += await self._fold(connection, ids, taken["samples"])
+            ids = taken["ids"]
+            written = await self._fold(connection, ids, taken["samples"]) if ids else 0
             old = await self._call(
-                connection, "rollup_expire", limit, list(KEPT), list(KEPT.values()),
-                [GAUGES_KEPT[span] for span in KEPT], EVENTS_KEPT, MAX_EVENTS, REPORTERS_KEPT,
+                connection, "rollup_expire", limit, list(KEPT), list(KEPT.values()), EVENTS_KEPT, MAX_EVENTS,
+                REPORTERS_KEPT,
             )  # fmt: skip
         self.unread.none_below((ids[-1] if ids else taken["given"]) + 1)
         return records.Rolled(len(ids), written, old["removed"], more=len(ids) >= step or old["more"])
@@ -123,17 +110,6 @@ class Measures:
         await self._call(connection, "rollup_put", *places, packed, reports)
         return len(rows)
 
-    async def _fold_gauges(self, connection: Any, texts: Sequence[str | None]) -> int:
-        """Add the gauges of reports to their rows: how many rows that were."""
-        rows = roll_gauges(gauges for text in texts for gauges in read_gauges(text))
-        if rows:
-            places = [[place[i] for place in rows] for i in range(4)]
-            for found in await connection.fetch(schemas.call("history_rows", 4, self._db.schema), *places):
-                place = GaugePlace(found["span"], found["at"], found["of"], found["name"])
-                _add(place, rows[place], _gauges, found)
-            await self._call(connection, "history_put", *places, [pack_gauges(row) for row in rows.values()])
-        return len(rows)
-
     async def _call(self, connection: Any, function: str, *args: Any) -> Any:
         return await connection.fetchrow(schemas.call(function, len(args), self._db.schema), *args)
 
@@ -143,13 +119,6 @@ class Measures:
         """See Store.measured."""
         within = (math.ceil(since), math.ceil(until))  # rows begin at whole seconds
         return [_sample(row) for row in await self._db.query("measured", span, queue, task, *within)]
-
-    async def history(
-        self, span: int, since: float, until: float, of: Subject, name: str = ""
-    ) -> list[Gauges]:
-        """See Store.history."""
-        within = (math.ceil(since), math.ceil(until))
-        return [_gauges(row) for row in await self._db.query("history", span, of, name, *within)]
 
     async def totals(self) -> list[Sample]:
         """See Store.totals."""
@@ -166,11 +135,11 @@ class Measures:
             rows = await self._db.query("events_of_queue", *page, queue)
         else:
             rows = await self._db.query("events", *page)
-        return [records.EventRecord(**row) for row in rows]
+        return [records.EventRecord(**row) for row in rows]  # whose kind a newer version may have made
 
     async def task_depths(self, most: int = 100_000) -> list[records.TaskDepth]:
         """See Store.task_depths."""
-        return [records.TaskDepth(**row) for row in await self._db.rows("task_depths", most)]
+        return [record_of(records.TaskDepth, row) for row in await self._db.rows("task_depths", most)]
 
     async def causes(
         self,
@@ -182,7 +151,7 @@ class Measures:
     ) -> records.Causes:
         """See Store.causes."""
         (row,) = await self._db.rows("list_causes", queue, task, limit, since)
-        return records.Causes(_causes(row["groups"]), row["looked"], row["more"])
+        return record_of(records.Causes, row)
 
     async def health(self) -> records.Health:
         """See Store.health."""
@@ -253,24 +222,15 @@ def _added(rows: dict[Place, Sample], there: Iterable[Any]) -> list[bytes]:
     """The rows together with what they have counted so far, as they are kept."""
     for found in there:
         place = Place(found["span"], found["at"], found["queue"], found["task"])
-        _add(place, rows[place], _sample, found)
+        try:
+            rows[place].add(_sample(found))
+        except READ_ERRORS as error:
+            logger.warning("the measures of %s cannot be read and start again from zero: %s", place, error)
     return [pack(row) for row in rows.values()]
-
-
-def _add(place: tuple[object, ...], row: R, read: Callable[[Any], R], found: Any) -> None:
-    """Add to a row what it has counted so far, if that can be read."""
-    try:
-        row.add(read(found))
-    except READ_ERRORS as error:
-        logger.warning("the measures of %s cannot be read and start again from zero: %s", place, error)
 
 
 def _sample(row: Any) -> Sample:
     return unpack(row["sample"], row["at"], row["queue"], row["task"])
-
-
-def _gauges(row: Any) -> Gauges:
-    return unpack_gauges(row["gauges"], row["at"], row["of"], row["name"])
 
 
 def _tables(parts: list[Any]) -> tuple[records.Table, ...]:

@@ -81,7 +81,7 @@ class Parents:
         if not 0 < parent < 2**63:
             return []
         rows = await self._db.query("parts", parent, min(start, LARGEST), limit)
-        return [record_of(PartRecord, row, span=msgspec.json.decode(row["span"])) for row in rows]
+        return [record_of(PartRecord, row) for row in rows]
 
     async def part_states(self, parent: int) -> list[State]:
         """See Store.part_states."""

@@ -6,14 +6,14 @@ import logging
 import time
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
 from windlass.core.read_errors import READ_ERRORS
 from windlass.store.records import DEFAULT_OPTIONS, KnownSteps, Options, Step
+from windlass.store.rows import RowCodec
 
-R = TypeVar("R", bound=msgspec.Struct)
 logger: Final = logging.getLogger("windlass.store")
 _encode = msgspec.json.Encoder().encode
 _options = msgspec.json.Decoder(Options).decode
@@ -43,13 +43,11 @@ def decode_options(text: str | None) -> Options:
         return UNREADABLE
 
 
-def record_of(kind: type[R], row: Any, **others: Any) -> R:
-    """A row as a record: each field is the column of its name, a timestamp in seconds, unless it is among the
-    others. A field without a column has its default."""
-    columns = {
-        name: value.timestamp() if isinstance(value, datetime) else value for name, value in row.items()
-    }
-    return msgspec.convert(columns | others, kind)
+def _seconds(at: Any) -> float:
+    return at if isinstance(at, float) else at.timestamp() if isinstance(at, datetime) else float(at)
+
+
+record_of: Final = RowCodec({float: _seconds, tuple[str, ...]: tuple, Options: decode_options}).record_of
 
 
 def known_steps(text: str, jobs: Iterable[int]) -> dict[int, KnownSteps]:

@@ -4,19 +4,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from windlass.store.postgres.connections.database import Database
-from windlass.store.postgres.rows import decode_options, encode_options, record_of
+from windlass.store.postgres.rows import encode_options, record_of
 from windlass.store.records import Due, NewSchedule, Receipt, ScheduleRecord
 
 _AS_TEXT: Final = frozenset({"payload", "options"})
 """Kept as they were written."""
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(NewSchedule).decode
 
 
 class Schedules:
@@ -27,7 +26,7 @@ class Schedules:
 
     async def schedules(self) -> list[ScheduleRecord]:
         """See Store.schedules."""
-        return [_record(row) for row in await self._db.query("schedules")]
+        return [record_of(ScheduleRecord, row) for row in await self._db.query("schedules")]
 
     async def seed_schedule(
         self, schedule: NewSchedule, next_at: float | None, error: str | None = None
@@ -35,7 +34,7 @@ class Schedules:
         """See Store.seed_schedule. The lane is declared with it, so that its jobs are ready at once."""
         row = await self._db.call("define_schedule", *_definition(schedule), next_at, error, "code")
         await self._db.value("try_lane", schedule.queue, int(schedule.priority))
-        return _record(row)
+        return record_of(ScheduleRecord, row)
 
     async def put_schedule(
         self, schedule: NewSchedule, next_at: float | None, *, new: bool
@@ -46,14 +45,14 @@ class Schedules:
         if row is None:
             return None
         await self._db.value("try_lane", schedule.queue, int(schedule.priority))
-        return _record(row)
+        return record_of(ScheduleRecord, row)
 
     async def set_schedule(
         self, name: str, *, paused: bool | None = None, next_at: float | None = None
     ) -> ScheduleRecord | None:
         """See Store.set_schedule."""
         row = await self._db.call("set_schedule", name, paused, next_at)
-        return None if row is None else _record(row)
+        return None if row is None else record_of(ScheduleRecord, row)
 
     async def drop_schedule(self, name: str) -> bool:
         """See Store.drop_schedule."""
@@ -62,7 +61,7 @@ class Schedules:
     async def due(self, limit: int = 100) -> Due:
         """See Store.due."""
         rows = await self._db.query("due_schedules", limit)
-        found = [_record(row) for row in rows if row["name"] is not None]
+        found = [record_of(ScheduleRecord, row) for row in rows if row["name"] is not None]
         return Due(rows[0]["now"], found, rows[0]["next"])
 
     async def fire(
@@ -89,13 +88,3 @@ def _definition(schedule: NewSchedule) -> tuple[str, str, str | None, str]:
     columns = {name: value for name, value in values.items() if name not in _AS_TEXT}
     whole = _encode(schedule).decode()
     return _encode(columns).decode(), schedule.payload, encode_options(schedule.options), whole
-
-
-def _record(row: Any) -> ScheduleRecord:
-    declared = row["declared"]
-    return record_of(
-        ScheduleRecord,
-        row,
-        options=decode_options(row["options"]),
-        declared=None if declared is None else _decode(declared),
-    )

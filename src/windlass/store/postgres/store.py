@@ -70,8 +70,8 @@ class PostgresStore:
         self._claims = Claims(self._db, self._listener, self._parents, self.settings, head_cache)
         self._outcomes = Outcomes(self._db, self._claims, self._limits, self._parents)
         self._steps = Steps(self._db)
-        self._signals = Signals(self._db)
         self._waits = Waits(self._db)
+        self._signals = Signals(self._db, self._waits.waits)
         self._streams = Streams(self._db, self._listener, self.settings.stream_limit)
         self._workers = Workers(self._db, self._limits, self._outcomes)
         self._rehearsal = Rehearsal(self._db, self._claims)
@@ -194,7 +194,6 @@ class PostgresStore:
         self.report: Final = self._measures.report
         self.rollup: Final = self._measures.rollup
         self.measured: Final = self._measures.measured
-        self.history: Final = self._measures.history
         self.totals: Final = self._measures.totals
         self.ended: Final = self._counts.ended
         self.count_ends: Final = self._counts.count_ends

@@ -8,17 +8,15 @@ from typing import Final
 import asyncpg
 import msgspec
 
-from windlass.core.read_errors import READ_ERRORS
 from windlass.core.retry import DeathPolicy
 from windlass.errors import StoreForbidden, WorkerLost
 from windlass.store.postgres.connections.database import Database
 from windlass.store.postgres.flow.limits import Limits
 from windlass.store.postgres.outcomes import Outcomes
 from windlass.store.postgres.rows import record_of
-from windlass.store.records import Heartbeat, Rescued, Vitals, WorkerInfo, WorkerRecord
+from windlass.store.records import Heartbeat, Rescued, WorkerInfo, WorkerRecord
 
 RESCUE_STEP: Final = 100
-_vitals = msgspec.json.Decoder(Vitals).decode
 
 
 class Workers:
@@ -32,9 +30,9 @@ class Workers:
     async def register(self, worker: WorkerInfo) -> None:
         """See Store.register."""
         try:
-            *about, tasks, name, process, before, abilities = msgspec.structs.astuple(worker)
+            *about, tasks, abilities = msgspec.structs.astuple(worker)
             known = msgspec.json.encode(tasks).decode()
-            await self._db.value("register", *about, known, name, process, before, sorted(abilities))
+            await self._db.value("register", *about, known, sorted(abilities))
         except asyncpg.UniqueViolationError:
             raise ValueError(f"worker id {worker.id} was used before; draw a new one") from None
         except StoreForbidden as error:
@@ -58,10 +56,7 @@ class Workers:
 
     async def workers(self) -> list[WorkerRecord]:
         """See Store.workers."""
-        return [
-            record_of(WorkerRecord, row, vitals=_vitals_of(row["vitals"]))
-            for row in await self._db.query("workers")
-        ]
+        return [record_of(WorkerRecord, row) for row in await self._db.query("workers")]
 
     async def published_queue(self, task: str) -> str | None:
         """See Store.published_queue."""
@@ -89,12 +84,3 @@ class Workers:
             async with self._db.connection(self._db.deadline) as connection:
                 await self._limits.admit(connection, freed)
         return Rescued(**total)
-
-
-def _vitals_of(text: str | None) -> Vitals | None:
-    """Return the vitals that a worker reported; None where it cannot be read. Rescues list workers, too: they
-    must not fail for what only pages show."""
-    try:
-        return None if text is None else _vitals(text)
-    except READ_ERRORS:
-        return None

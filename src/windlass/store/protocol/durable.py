@@ -28,13 +28,22 @@ class Durable(Protocol):
         as long as the store shows the job."""
 
     async def signal(
-        self, job: int, name: str, value: str, *, once: records.Once | None = None, connection: Any = None
+        self,
+        job: int,
+        name: str,
+        value: str,
+        *,
+        once: records.Once | None = None,
+        connection: Any = None,
+        fits: Callable[[str], None] | None = None,
     ) -> str:
         """Send a signal with a value, JSON text, to a job: "delivered" where it waits for it, which ends the
         oldest of its waits for it, or "kept" for a wait to come. A wait that has ended is a step. With a
         connection it is part of the caller's transaction, and a job goes on once that has committed. `once`:
         refused where the same token has sent one; an idempotency key is answered with "repeated" then, and
-        sends nothing, also where the job has ended since.
+        sends nothing, also where the job has ended since. `fits` is handed the shape of value that the job
+        waits for, where it names one, and raises where the value is of another; on PostgreSQL not with a
+        connection.
 
         Raises JobNotFound; SignalRefused where the job has ended, keeps 1,000 already, or `once` is used up;
         InvalidOption, InvalidPayload or PayloadTooLarge. Nothing is written then."""

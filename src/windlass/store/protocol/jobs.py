@@ -213,8 +213,7 @@ class Workers(Protocol):
     """The life of workers: they register, send heartbeats, retire, and are rescued where they do not [C8]."""
 
     async def register(self, worker: records.WorkerInfo) -> None:
-        """Make a worker known and alive. Its id is random; one that was ever used raises ValueError. Raises
-        WorkerIdTaken where another worker that is alive has its name [K13]."""
+        """Make a worker known and alive. Its id is random; one that was ever used raises ValueError."""
 
     async def rehearse(self, worker: int, queues: Sequence[str]) -> None:
         """Do once, to no effect, what this worker is about to do all the time, so that it need not wait for

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from windlass.core.flow.breaker import BreakerState
     from windlass.core.flow.governor import Governor
-    from windlass.core.rollup import Gauges, Sample, Subject
+    from windlass.core.rollup import Sample
     from windlass.store import records
     from windlass.store.fields import NewBudget
 
@@ -320,13 +320,6 @@ class Measures(Protocol):
     ) -> list[Sample]:
         """The rows of a span (MINUTE or HOUR) of one queue, task or everything, by time. Those without any
         job are left out. Reports that are not yet rolled up are not in them."""
-
-    async def history(
-        self, span: int, since: float, until: float, of: Subject, name: str = ""
-    ) -> list[Gauges]:
-        """Return what gauges showed: the rows of a span (MINUTE or HOUR) of a worker by its label, of a host
-        by its name, of all workers, or of the store, by time. Minutes are kept for a day, hours for a
-        month."""
 
     async def totals(self) -> list[Sample]:
         """Return the counts since the store was made, of every queue and task (and their "" for all)."""

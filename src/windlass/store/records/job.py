@@ -70,6 +70,12 @@ class Options(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=
     """Arguments that are results of other jobs: by name, or by place from 0, the ids of those jobs, or their
     group [W4]."""
 
+    def of_replay(self, job: int) -> Options:
+        """The options of a job that repeats this one, whose id is given [O6]."""
+        return msgspec.structs.replace(
+            self, unique_key=None, unknown_since=None, expires_at=None, replay_of=job, after=()
+        )
+
     def of_part(self, part: PartOf) -> Options:
         """The options of a job of this parent: its own, but for what is the parent's alone [P4]."""
         return msgspec.structs.replace(
@@ -192,7 +198,7 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     payload: str
     attempt: int
     deaths: int
-    options: Options
+    options: Options = DEFAULT_OPTIONS
     enqueued_at: float
     run_at: float | None = None
     claimed_at: float | None = None

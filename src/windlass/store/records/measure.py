@@ -8,7 +8,7 @@ from typing import Literal
 
 import msgspec
 
-from windlass.core.rollup import Gauges, Sample
+from windlass.core.rollup import Sample
 
 EventKind = Literal[
     "retry", "dead", "cancelled", "snooze", "throttled", "unknown", "released", "refused", "succeeded",
@@ -76,8 +76,6 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The report of one process, every two seconds or so."""
 
     samples: Sequence[Sample] = ()
-    gauges: Sequence[Gauges] = ()
-    """Gauges of minutes that are over."""
     events: Sequence[Event] = ()
     vitals: Vitals | None = None
 

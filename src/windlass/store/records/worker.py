@@ -19,12 +19,6 @@ class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds without a heartbeat after which observers may take it for dead [C4]."""
     tasks: dict[str, str] = {}
     """The tasks that it knows, and the queue that each goes to: those who enqueue by name ask for it [E5]."""
-    name: str = ""
-    """The id that it was given, if any: at most one live worker has it [K13]."""
-    process: str = ""
-    """The key of its process on this machine; see `worker.engine.process_key`."""
-    before: int = 0
-    """The id that the same worker had before, which does not count as another."""
     abilities: frozenset[str] = frozenset()
     """The abilities that it has [K14]."""
 
@@ -42,8 +36,6 @@ class WorkerRecord(msgspec.Struct, frozen=True, kw_only=True):
     started_at: float
     heartbeat_at: float
     lease: float = 30.0
-    name: str = ""
-    process: str = ""
     abilities: tuple[str, ...] = ()
     """The abilities that it has, sorted [K14]."""
     vitals: Vitals | None = None

@@ -175,9 +175,8 @@ def _go_on(tx: Transaction, free: _Free) -> None:
             transitions.end(tx, row, rows.CANCELLED, reason="all jobs that it comes after have succeeded")
         else:
             needed.append(row)
-    with transitions.together(tx):
-        for row in needed:
-            _make_due(tx, row, free[row.id][0])
+    for row in needed:
+        _make_due(tx, row, free[row.id][0])
 
 
 def _make_due(tx: Transaction, row: Row, run_at: float | None) -> None:

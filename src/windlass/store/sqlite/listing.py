@@ -34,7 +34,7 @@ from windlass.store.records import (
 )
 from windlass.store.sqlite import rows
 from windlass.store.sqlite.durable import waiting
-from windlass.store.sqlite.rows import decode_progress, encode, failures, fetch, last_error, readable_options
+from windlass.store.sqlite.rows import encode, failures, fetch, last_error, readable_options, record_of
 from windlass.store.sqlite.schema import Statements
 
 _SQL = Statements("listing")
@@ -44,6 +44,7 @@ OLDEST_AMONG: Final = 1_000
 MAX_GATED: Final = 1_000
 """Jobs at gates that are counted one by one."""
 _NO_PARTS: Final = (0, 0, None)
+_CLAIM: Final = ("claim", "worker", "claimed_at")
 
 Found = tuple[Any, ...]
 
@@ -112,12 +113,11 @@ def finished_job(connection: apsw.Connection, id: int) -> JobRecord | None:
 
 def _record(connection: apsw.Connection, seen: Seen) -> JobRecord:
     """A job with everything the store knows about it."""
-    id, ended = seen.id, seen.state_number in rows.ENDED
-    state = seen.state
-    claim: Found | None = None
+    id, ended, state = seen.id, seen.state_number in rows.ENDED, seen.state
+    row, claim = seen._asdict(), None
     if (ended and seen.pos >> SEQ_BITS) or state in (State.RUNNING, State.SPLITTING):
         claim = connection.execute(_SQL["claim_of"], (seen.pos,)).fetchone()
-    claim_id, worker, claimed_at = claim or (None, None, None)
+    row.update(dict.fromkeys(_CLAIM) if claim is None else zip(_CLAIM, claim, strict=True))
     reason = seen.reason
     if seen.state_number == rows.SCHEDULED and seen.run_at is None:
         reason = _awaits(connection, id)
@@ -126,30 +126,17 @@ def _record(connection: apsw.Connection, seen: Seen) -> JobRecord:
     elif seen.state_number == rows.HELD:
         reason = gates.reason(seen.gate or gates.FAIR)
     checkpoint = None if ended else checkpoints(connection, [id]).get(id)
-    return JobRecord(
+    computed: dict[str, Any] = {} if seen.progress is not None else {"progress": Progress.of(checkpoint)}
+    return record_of(
+        JobRecord,
+        row,
         id=id,
-        task=seen.task,
-        queue=seen.queue,
-        priority=seen.priority,
         state=state,
-        payload=seen.payload,
-        attempt=seen.attempt,
-        deaths=seen.deaths,
-        options=readable_options(seen.options),
-        enqueued_at=seen.enqueued_at,
-        run_at=seen.run_at,
-        claimed_at=claimed_at,
         finished_at=seen.touched_at if ended else None,
-        worker=worker,
-        claim=claim_id,
         cancel_requested=seen.cancel is not None,
         reason=reason,
-        errors=failures(seen.errors),
-        result=seen.result,
         checkpoint=checkpoint,
-        progress=Progress.of(checkpoint)
-        if seen.progress is None
-        else Progress(*decode_progress(seen.progress)),
+        **computed,
     )
 
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import apsw
-import msgspec
 
 from windlass.core.clock import left
 from windlass.core.flow.admission import pressure
@@ -24,7 +23,7 @@ from windlass.store.sqlite.operation.budget_rows import known
 from windlass.store.sqlite.operation.lanes import declare_queue
 from windlass.store.sqlite.operation.transaction import Transaction
 from windlass.store.sqlite.parents import Parent
-from windlass.store.sqlite.rows import Row, fetch, kept
+from windlass.store.sqlite.rows import Row, named, record_of
 from windlass.store.sqlite.schema import Statements
 
 _SQL = Statements("management")
@@ -210,7 +209,7 @@ def _remove_dead(tx: Transaction, job: int) -> None:
 
 def queues(connection: apsw.Connection, now: float) -> list[QueueRecord]:
     """Every declared queue, by name."""
-    return [_queue_record(found, now) for found in fetch(connection, _SQL["queues"])]
+    return [_queue_record(row, now) for row in named(connection, _SQL["queues"])]
 
 
 def set_queue(tx: Transaction, name: str, changes: Mapping[str, Any]) -> QueueRecord:
@@ -245,20 +244,18 @@ def warm(tx: Transaction, queue: str, *, force: bool = False) -> bool:
 def _declared(tx: Transaction, name: str) -> QueueRecord:
     """The queue as it stands; asking declares it."""
     declare_queue(tx.connection, name)
-    found = tx.one(_SQL["queue"], (name,))
-    assert found is not None, "a queue that was just declared is not there"
-    return _queue_record(found, tx.now)
+    (row,) = named(tx.connection, _SQL["queue"], (name,))
+    return _queue_record(row, tx.now)
 
 
-def _queue_record(found: tuple[Any, ...], now: float) -> QueueRecord:
-    name, *values = found
-    throttles, cool_until, before, refused, shed, decided, depth = values[len(_QUEUE) :]
-    queue = QueueRecord(name=name, **kept(_QUEUE, values), throttles=throttles, refused=refused, shed=shed)
-    governor = known(decided, queue.rate_min, queue.rate_max) if queue.governor else None
-    return msgspec.structs.replace(
-        queue,
-        cooling=left(cool_until, queue.cool_cap, now),
-        pressure=pressure(int(depth), queue.max_depth, before),
+def _queue_record(row: dict[str, Any], now: float) -> QueueRecord:
+    decided = row["decided"]
+    governor = known(decided, row["rate_min"], row["rate_max"]) if row["governor"] else None
+    return record_of(
+        QueueRecord,
+        row,
+        cooling=left(row["cool_until"], row["cool_cap"], now),
+        pressure=pressure(int(row["depth"]), row["max_depth"], row["pressure"]),
         rate=governor.rate if governor is not None else None,
         why=governor.why if governor is not None and decided is not None else None,
     )
@@ -269,13 +266,13 @@ def _queue_record(found: tuple[Any, ...], now: float) -> QueueRecord:
 
 def tasks(connection: apsw.Connection) -> list[TaskRecord]:
     """Every task that has settings here, by name."""
-    return [_task_record(found) for found in fetch(connection, _SQL["tasks"])]
+    return [record_of(TaskRecord, row) for row in named(connection, _SQL["tasks"])]
 
 
 def set_task(tx: Transaction, name: str, changes: Mapping[str, Any]) -> TaskRecord:
     """Change settings of a task; one without any is not kept."""
-    found = tx.one(_SQL["task"], (name,))
-    old = _task_record(found) if found else TaskRecord(name=name)
+    found = named(tx.connection, _SQL["task"], (name,))
+    old = record_of(TaskRecord, found[0]) if found else TaskRecord(name=name)
     new = changed_task(old, changes)
     if new == TaskRecord(name=name):
         tx.run(_SQL["remove_task"], (name,))
@@ -296,8 +293,3 @@ def _count_running(tx: Transaction, name: str) -> None:
         tx.gates.let_through(gate)
         tx.gates.give(job, [gate])
         tx.gates.bind(pos)
-
-
-def _task_record(found: tuple[Any, ...]) -> TaskRecord:
-    name, *values = found
-    return TaskRecord(name=name, **kept(_TASK, values))

@@ -10,8 +10,7 @@ from __future__ import annotations
 import logging
 import os
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import apsw
 from msgspec.structs import astuple
@@ -19,12 +18,8 @@ from msgspec.structs import astuple
 from windlass.core.read_errors import READ_ERRORS
 from windlass.core.rollup import (
     EVER,
-    GAUGES_KEPT,
-    Gauges,
     Sample,
-    Subject,
     roll,
-    roll_gauges,
 )
 from windlass.store import findings, records
 from windlass.store.causes import Death, by_cause
@@ -37,11 +32,8 @@ from windlass.store.measures import (
     cutoffs,
     kept,
     pack,
-    pack_gauges,
-    read_gauges,
     read_report,
     unpack,
-    unpack_gauges,
 )
 from windlass.store.sqlite import moving, schema
 from windlass.store.sqlite.cluster import serving
@@ -54,7 +46,6 @@ from windlass.store.sqlite.workers import elsewhere
 
 _SQL = Statements("measures")
 
-R = TypeVar("R", Sample, Gauges)
 logger: Final = logging.getLogger("windlass.store")
 
 
@@ -65,14 +56,10 @@ def report(tx: Transaction, source: int, number: int, report: records.Report) ->
         return tx.now
     vitals = encode(report.vitals).decode() if report.vitals is not None else None
     tx.run(_SQL["keep_reporter"], (source, number, tx.now, vitals, tx.now if vitals is not None else None))
-    if report.samples or report.gauges:
-        tx.run(_SQL["add_report"], (_json(report.samples), _json(report.gauges)))
+    if report.samples:
+        tx.run(_SQL["add_report"], (encode(report.samples).decode(),))
     tx.many(_SQL["add_event"], (astuple(kept(event, tx.now)) for event in report.events))
     return tx.now
-
-
-def _json(reported: Sequence[Sample] | Sequence[Gauges]) -> str | None:
-    return encode(reported).decode() if reported else None
 
 
 def rollup(tx: Transaction, limit: int = 1000) -> records.Rolled:
@@ -88,28 +75,21 @@ def _fold_reports(tx: Transaction, limit: int) -> tuple[int, int]:
     batches = tx.all(_SQL["oldest_reports"], (limit,))
     if not batches:
         return 0, 0
-    rows = roll(sample for _, text, _ in batches for sample in read_report(text))
+    rows = roll(sample for _, text in batches for sample in read_report(text))
     for (span, at, queue, task), sample in rows.items():
         key = (span, queue, task, at)
-        _add(sample, tx.one(_SQL["rollup_row"], key), key, unpack)
+        _add(sample, tx.one(_SQL["rollup_row"], key), key)
         tx.run(_SQL["write_rollup"], (*key, pack(sample)))
-    read = roll_gauges(gauges for _, _, text in batches for gauges in read_gauges(text))
-    for (span, at, of, name), gauges in read.items():
-        key = (span, of, name, at)
-        _add(gauges, tx.one(_SQL["history_row"], key), key, unpack_gauges)
-        tx.run(_SQL["write_history"], (*key, pack_gauges(gauges)))
     tx.run(_SQL["forget_reports"], (batches[-1][0],))
-    return len(batches), len(rows) + len(read)
+    return len(batches), len(rows)
 
 
-def _add(
-    row: R, found: Any, key: tuple[int, str, str, int], read: Callable[[bytes, int, Any, str], R]
-) -> None:
+def _add(row: Sample, found: Any, key: tuple[int, str, str, int]) -> None:
     """Add to a row what it has counted so far, if there is any and it can be read."""
-    _, whose, name, at = key
+    _, queue, task, at = key
     try:
         if found is not None:
-            row.add(read(found[0], at, whose, name))
+            row.add(unpack(found[0], at, queue, task))
     except READ_ERRORS as error:
         logger.warning("the measures of %s cannot be read and start again from zero: %s", key, error)
 
@@ -117,8 +97,6 @@ def _add(
 def _tidy(tx: Transaction, limit: int) -> int:
     """Remove rows, events and reporters, so many of each at most; how many rows and events that were."""
     removed = sum(tx.run(_SQL["remove_rollups"], (span, end, limit)) for span, end in cutoffs(tx.now).items())
-    ends = cutoffs(tx.now, GAUGES_KEPT)
-    removed += sum(tx.run(_SQL["remove_history"], (span, end, limit)) for span, end in ends.items())
     removed += tx.run(_SQL["remove_events"], (tx.now - EVENTS_KEPT, MAX_EVENTS, limit))
     tx.run(_SQL["remove_reporters"], (tx.now - REPORTERS_KEPT, limit))
     return removed
@@ -135,14 +113,6 @@ def measured(
     """The rows of a span that begin between two times."""
     found = fetch(connection, _SQL["measured"], (span, queue, task, since, until))
     return [unpack(*row) for row in found]
-
-
-def history(
-    connection: apsw.Connection, span: int, since: float, until: float, of: Subject, name: str = ""
-) -> list[Gauges]:
-    """Return the gauges in the rows of a span that begin between two times."""
-    found = fetch(connection, _SQL["history"], (span, of, name, since, until))
-    return [unpack_gauges(*row) for row in found]
 
 
 def totals(connection: apsw.Connection) -> list[Sample]:
@@ -186,7 +156,7 @@ def events(
         found = named(connection, _SQL["events_of_queue"], (queue, end, limit))
     else:
         found = named(connection, _SQL["events"], (end, limit))
-    return [records.EventRecord(**row) for row in found]
+    return [records.EventRecord(**row) for row in found]  # whose kind a newer version may have made
 
 
 def causes(

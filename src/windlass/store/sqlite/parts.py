@@ -27,7 +27,7 @@ from windlass.store.records import (
 )
 from windlass.store.sqlite.listing import Seen, checkpoints, seen_job
 from windlass.store.sqlite.operation.transaction import Transaction
-from windlass.store.sqlite.rows import DEAD, STATES, SUCCEEDED, Ending, failures, fetch, named
+from windlass.store.sqlite.rows import DEAD, STATES, SUCCEEDED, Ending, failures, fetch, named, record_of
 from windlass.store.sqlite.schema import Statements
 
 _SQL = Statements("parts")
@@ -224,20 +224,16 @@ def _parent(connection: apsw.Connection, row: dict[str, Any]) -> ParentRecord:
     for data, done, done_before, records_before in saved:
         row["done"] += (done or 0) - done_before
         row["records"] += counted(data) - records_before
-    row["state"], row["cancel_requested"] = STATES[row["state"]], bool(row["cancel_requested"])
-    return ParentRecord(**row)
+    return record_of(ParentRecord, row)
 
 
 def _part(connection: apsw.Connection, row: dict[str, Any]) -> PartRecord:
     job, state = row["job"], row["state"]
-    row["span"] = msgspec.json.decode(row["span"])
-    row["state"] = State.WAITING if state == PENDING else STATES.get(state, State.READY)
-    if state == OUT:
-        seen = _job_of_part(connection, job)
-        row["state"], row["attempt"] = seen.state, seen.attempt
-        saved = checkpoints(connection, [job]).get(job)
-        row["done"], row["records"] = (saved.done or 0, counted(saved.data)) if saved is not None else (0, 0)
-    return PartRecord(**row)
+    if state != OUT:
+        return record_of(PartRecord, row, state=State.WAITING if state == PENDING else STATES[state])
+    seen, saved = _job_of_part(connection, job), checkpoints(connection, [job]).get(job)
+    done, counts = (0, 0) if saved is None else (saved.done or 0, counted(saved.data))
+    return record_of(PartRecord, row, state=seen.state, attempt=seen.attempt, done=done, records=counts)
 
 
 def _job_of_part(connection: apsw.Connection, job: int) -> Seen:

@@ -6,7 +6,6 @@ A row's `state` does not tell ready from running: the cursor of its lane does (s
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
@@ -17,8 +16,8 @@ import msgspec
 from windlass.core.ids import MAX_SEQ, SEQ_BITS
 from windlass.core.read_errors import READ_ERRORS
 from windlass.core.states import State
-from windlass.store.fields import Field
-from windlass.store.records import DEFAULT_OPTIONS, Failure, NewJob, Options
+from windlass.store.records import DEFAULT_OPTIONS, Failure, NewJob, Options, Progress
+from windlass.store.rows import RowCodec
 
 PLAIN: Final = 2
 BOUND: Final = 3
@@ -59,10 +58,10 @@ class _Type(msgspec.Struct, frozen=True):
 encode: Final = msgspec.json.Encoder().encode
 decode_options: Final = lru_cache(4096)(msgspec.json.Decoder(Options).decode)
 """Shared by jobs that have them alike, as those of a key do: nobody changes anything in them."""
-decode_failures: Final = msgspec.json.Decoder(tuple[Failure, ...]).decode
+_decode_failures = msgspec.json.Decoder(tuple[Failure, ...]).decode
 _decode_types = msgspec.json.Decoder(tuple[_Type, ...]).decode
 decode_new_job: Final = msgspec.json.Decoder(NewJob).decode
-decode_progress: Final = msgspec.json.Decoder(tuple[int | None, int | None, float]).decode
+_decode_progress = msgspec.json.Decoder(tuple[int | None, int | None, float]).decode
 decode_names: Final = msgspec.json.Decoder(tuple[str, ...]).decode
 
 
@@ -138,6 +137,16 @@ def ready_at(enqueued_at: float, touched_at: float) -> float:
     return touched_at if touched_at != enqueued_at else math.nextafter(enqueued_at, math.inf)
 
 
+record_of: Final = RowCodec(
+    {
+        bool: bool,
+        State: STATES.__getitem__,
+        Options: readable_options,
+        Progress: lambda text: Progress(*_decode_progress(text)),
+    }
+).record_of
+
+
 def has_keys(text: str | None) -> bool:
     """Return whether the end of a job has more to do than to write its state, as its options say."""
     if text is None or ('"unique_key":' not in text and '"part":' not in text):
@@ -153,7 +162,7 @@ def options_json(options: Options) -> str | None:
 
 def failures(text: str | None) -> tuple[Failure, ...]:
     """The failures kept with a job."""
-    return decode_failures(text) if text else ()
+    return _decode_failures(text) if text else ()
 
 
 def last_error(text: str | None) -> str:
@@ -169,14 +178,6 @@ def with_failure(row: Row, error: Failure, now: float) -> str:
 
 
 Bindings = tuple[Any, ...]
-
-
-def kept(fields: Mapping[str, Field], columns: Sequence[Any]) -> dict[str, Any]:
-    """Settings from the columns of a row that begins with them; SQLite keeps truth as a number."""
-    return {
-        name: bool(value) if field.kind is bool else value
-        for (name, field), value in zip(fields.items(), columns, strict=False)
-    }
 
 
 def fetch(connection: apsw.Connection, sql: str, bindings: Bindings = ()) -> list[tuple[Any, ...]]:

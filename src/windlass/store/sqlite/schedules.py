@@ -9,13 +9,14 @@ from typing import Any
 import apsw
 import msgspec
 
+from windlass.store.columns import COLUMNS
 from windlass.store.records import Due, NewSchedule, Receipt, ScheduleRecord
 from windlass.store.schedules import job_of, put, seeded
 from windlass.store.sqlite import management, transitions
 from windlass.store.sqlite.cluster import must_lead
 from windlass.store.sqlite.enqueue import add
 from windlass.store.sqlite.operation.transaction import Transaction
-from windlass.store.sqlite.rows import ENDED, encode, named
+from windlass.store.sqlite.rows import ENDED, encode, named, record_of
 from windlass.store.sqlite.schema import Statements
 
 _SQL = Statements("schedules")
@@ -138,15 +139,12 @@ def _named(tx: Transaction, name: str) -> ScheduleRecord | None:
 
 def _keep(tx: Transaction, schedule: ScheduleRecord) -> ScheduleRecord:
     definition = encode({name: getattr(schedule, name) for name in NewSchedule.__struct_fields__}).decode()
-    state = (schedule.paused, schedule.next_at, schedule.last_at, schedule.last_job, schedule.skipped)
-    code = None if schedule.declared is None else _encode(schedule.declared).decode()
-    origin = (schedule.error, schedule.live, code, schedule.declared_at)
-    tx.run(_SQL["keep"], (schedule.name, definition, *state, *origin))
+    state = {name: getattr(schedule, name) for name in COLUMNS["schedule"]}
+    if schedule.declared is not None:
+        state["declared"] = _encode(schedule.declared).decode()
+    tx.run(_SQL["keep"], (schedule.name, definition, *state.values()))
     return schedule
 
 
 def _record(row: dict[str, Any]) -> ScheduleRecord:
-    definition = msgspec.structs.asdict(_decode(row.pop("definition")))
-    row |= {"paused": bool(row["paused"]), "live": bool(row["live"])}
-    row["declared"] = None if row["declared"] is None else _decode(row["declared"])
-    return ScheduleRecord(**definition, **row)
+    return record_of(ScheduleRecord, row, **msgspec.structs.asdict(_decode(row["definition"])))

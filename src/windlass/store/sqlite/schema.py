@@ -2,9 +2,8 @@
 
 A file of statements belongs to one module; each statement begins with a line `-- :name`, which may go on with
 words about it, and ends where the next one begins. What several statements have in common is a fragment: it
-begins with `-- =name`, in the same file or in rows.sql, and stands in statements as `{name}`. `{queue}` is
-made: the columns of a queue's settings, in the order of `windlass.store.fields`, and `{queue ?}` as many
-bindings; so are `{task}` and `{budget}`.
+begins with `-- =name`, in the same file or in rows.sql, and stands in statements as `{name}`. Others are made
+from records: see `windlass.store.columns`.
 """
 
 from __future__ import annotations
@@ -18,16 +17,13 @@ from importlib.resources.abc import Traversable
 import apsw
 
 from windlass.errors import SchemaTooNew
-from windlass.store.fields import SUBJECTS, fields_of
+from windlass.store.columns import FRAGMENTS
 from windlass.store.origin import check_origin, origin_of
 from windlass.store.records import Migration
 
 _NAMED = re.compile(r"^-- ([:=])(\w+).*\n", re.MULTILINE)
-_FRAGMENT = re.compile(r"\{(\w+(?: \?)?)\}")
+_FRAGMENT = re.compile(r"\{\w+(?: [?=])?\}")
 _ROOT = files("windlass.store.sqlite")
-_SETTINGS = {subject: ", ".join(fields_of(record)) for subject, record in SUBJECTS.items()} | {
-    f"{subject} ?": ", ".join("?" * len(fields_of(record))) for subject, record in SUBJECTS.items()
-}
 
 
 class Statements:
@@ -35,9 +31,9 @@ class Statements:
 
     def __init__(self, module: str) -> None:
         found = [*_parsed("rows"), *_parsed(module)]
-        fragments = _SETTINGS | {name: body for mark, name, body in found if mark == "="}
+        fragments = {**FRAGMENTS, **{f"{{{name}}}": body for mark, name, body in found if mark == "="}}
         self._by_name = {
-            name: _FRAGMENT.sub(lambda match: fragments[match[1]], body)
+            name: _FRAGMENT.sub(lambda match: fragments[match[0]], body)
             for mark, name, body in found
             if mark == ":"
         }

@@ -256,9 +256,16 @@ class SQLiteStore:
     # -- signals ----------------------------------------------------------------------------------------
 
     async def signal(
-        self, job: int, name: str, value: str, *, once: records.Once | None = None, connection: Any = None
+        self,
+        job: int,
+        name: str,
+        value: str,
+        *,
+        once: records.Once | None = None,
+        connection: Any = None,
+        fits: Callable[[str], None] | None = None,
     ) -> str:
-        write = lambda tx: signals.send(tx, job, name, value, once)  # noqa: E731
+        write = lambda tx: signals.send(tx, job, name, value, once, fits)  # noqa: E731
         if connection is not None:
             return self.database.join(connection, write)
         return await self.database.write(write)
@@ -340,7 +347,6 @@ class SQLiteStore:
     report: Final = _write(measures.report)
     rollup: Final = _write(measures.rollup)
     measured: Final = _read(measures.measured)
-    history: Final = _read(measures.history)
     totals: Final = _read(measures.totals)
     ended: Final = _read(measures.ended)
     count_ends: Final = _write(measures.count_ends)

@@ -4,8 +4,7 @@ claims, and the two paths that end and remove plain jobs in bulk (outcomes, rete
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 import msgspec
 
@@ -67,47 +66,14 @@ def come_due(tx: Transaction, row: Row) -> None:
     _leave_and_proceed(tx, row, since=tx.now, ring=True)
 
 
-@contextmanager
-def together(tx: Transaction) -> Iterator[None]:
-    """Write where jobs go in one statement, when the block ends. In it nobody may ask the file where they
-    are, but with `meanwhile`."""
-    tx.moves = []
-    try:
-        yield
-        _write_moves(tx)
-    finally:
-        tx.moves = None
-
-
-@contextmanager
-def meanwhile(tx: Transaction) -> Iterator[None]:
-    """Interrupt `together`: what was gathered so far is written first."""
-    _write_moves(tx)
-    tx.moves = None
-    try:
-        yield
-    finally:
-        tx.moves = []
-
-
-def _write_moves(tx: Transaction) -> None:
-    if tx.entries:
-        entries, tx.entries = tx.entries, []
-        tx.many(_SQL["enter"], entries)
-    if tx.moves:
-        moves, tx.moves = tx.moves, []
-        tx.many(_SQL["move"], moves)
-
-
 def way_of(tx: Transaction, row: Row) -> Sequence[Gate]:
     """The gates of a job, in the order it passes them."""
     return tx.gates.way(tx.lanes.numbered(row.lane).queue, row.task, row.options_json)
 
 
-def pass_gate(tx: Transaction, row: Row, gate: str, held: Collection[str] | None = None) -> bool:
+def pass_gate(tx: Transaction, row: Row, gate: str) -> bool:
     """Let the first who waits through its gate, and on as far as there is room; whether it has come to its
-    lane. It has been ready all the while, so `touched_at` stays. `held` are the passes that it has, where
-    that is known."""
+    lane. It has been ready all the while, so `touched_at` stays."""
     need, place = row.need, row.pos
     _leave(tx, row)
     if need is not None:
@@ -115,16 +81,10 @@ def pass_gate(tx: Transaction, row: Row, gate: str, held: Collection[str] | None
     else:
         tx.gates.let_through(gate)
         tx.gates.give(row.id, [gate])
-        held = None if held is None else [*held, gate]
-    return _proceed(tx, row, row.touched_at, ring=True, held=held)
-
-
-def pass_only_gate(tx: Transaction, lane: Lane, pos: int, job: int, gate: str) -> None:
-    """Let a job through its gate that has no other gate, no pass and no fair key, among others that go on
-    `together`."""
-    tx.gates.hand_on(job, gate)
-    tx.passed[job] = gate, pos
-    _enter(tx, lane, pos, job, rows.BOUND)
+    arrived = _proceed(tx, row, row.touched_at, ring=True)
+    if arrived and need is None and len(way_of(tx, row)) == 1:
+        tx.passed[row.id] = gate, place
+    return arrived
 
 
 def enter_many(tx: Transaction, lane: Lane, waiting: Sequence[tuple[int, int]]) -> range:
@@ -133,7 +93,8 @@ def enter_many(tx: Transaction, lane: Lane, waiting: Sequence[tuple[int, int]]) 
     places = lane.next_places(len(waiting))
     lane.held -= len(places)
     lane.ready += len(places)
-    tx.entries += [(to, job, rows.BOUND, pos) for to, (pos, job) in zip(places, waiting, strict=True)]
+    entries = ((to, job, rows.BOUND, pos) for to, (pos, job) in zip(places, waiting, strict=True))
+    tx.many(_SQL["enter"], entries)
     tx.notify = True
     return places
 
@@ -153,16 +114,12 @@ def _waits_again(tx: Transaction, row: Row, *, at_once: bool) -> bool:
 
 
 def admit(tx: Transaction, lane: Lane, pos: int, job: int, options: str | None, *, bound: bool) -> None:
-    """Let a job into its lane that had its turn among the fair keys, with others `together`. `bound`: it has
-    a checkpoint or a pass, or others come after it."""
-    _enter(tx, lane, pos, job, rows.BOUND if bound or rows.has_keys(options) else rows.PLAIN)
-
-
-def _enter(tx: Transaction, lane: Lane, pos: int, job: int, state: int) -> None:
-    """Nothing else of a held job changes when it comes to its lane: it has been ready all the while."""
+    """Let a job into its lane that had its turn among the fair keys. Nothing else of it changes: it has been
+    ready all the while. `bound`: it has a checkpoint or a pass, or others come after it."""
     lane.held -= 1
     lane.ready += 1
-    tx.entries.append((lane.next_place(), job, state, pos))
+    state = rows.BOUND if bound or rows.has_keys(options) else rows.PLAIN
+    tx.run(_SQL["enter"], (lane.next_place(), job, state, pos))
     tx.notify = True
 
 
@@ -372,14 +329,11 @@ def _leave_and_proceed(tx: Transaction, row: Row, *, since: float, ring: bool = 
     _proceed(tx, row, since, ring=ring)
 
 
-def _proceed(
-    tx: Transaction, row: Row, since: float, *, ring: bool, held: Collection[str] | None = None
-) -> bool:
+def _proceed(tx: Transaction, row: Row, since: float, *, ring: bool) -> bool:
     """Bring a job that has left its place through its gates as far as there is room: into its lane, the ring
     of fair keys or a waiting list. A job that has waited for tokens had its turn among the fair keys."""
     lane, way = tx.lanes.numbered(row.lane), way_of(tx, row)
-    if held is None:
-        held = tx.gates.held_by(row.id) if way or row.need is not None else ()
+    held = tx.gates.held_by(row.id) if way or row.need is not None else ()
     paid = any(name.startswith(BUDGET) for name in held)
     through, stop = tx.gates.walk(way, held)
     tx.gates.give(row.id, through)
@@ -423,8 +377,7 @@ def _leave(tx: Transaction, row: Row) -> None:
     if row.state in rows.OFFERED and lane.runs(row):
         tx.leases.leave(lane.id, row.seq)
     elif row.gate is not None:
-        if tx.moves is None:
-            tx.inserts.write()  # who is left on its waiting list must be there to be seen
+        tx.inserts.write()  # who is left on its waiting list must be there to be seen
         tx.gates.left_list(row.gate)
     elif (
         row.state in rows.ENDED
@@ -455,8 +408,5 @@ def _move(  # noqa: PLR0913 - what changes in a row
         pos, own_id, state, touched_at, row.attempt, row.deaths, run_at, cancel, reason,
         row.errors_json, result, row.options_json, gate, need, progress, old,
     )  # fmt: skip
-    if tx.moves is None:
-        tx.run(_SQL["move"], bindings)
-    else:
-        tx.moves.append(bindings)
+    tx.run(_SQL["move"], bindings)
     tx.lanes.numbered(row.lane).count(row, 1)

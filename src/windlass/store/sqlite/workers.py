@@ -12,23 +12,20 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 import apsw
-import msgspec
 
-from windlass.core.read_errors import READ_ERRORS
 from windlass.core.retry import DeathPolicy
 from windlass.core.routing import Published, choose_published
 from windlass.core.states import Kind
-from windlass.errors import ConfigurationError, WorkerIdTaken
-from windlass.store.records import Heartbeat, Rescued, Vitals, WorkerInfo, WorkerRecord
+from windlass.errors import ConfigurationError
+from windlass.store.records import Heartbeat, Rescued, WorkerInfo, WorkerRecord
 from windlass.store.sqlite import transitions
 from windlass.store.sqlite.claims import must_live
 from windlass.store.sqlite.operation.transaction import Transaction
-from windlass.store.sqlite.rows import BOUND, DEAD, Row, decode_names, encode, fetch, named
+from windlass.store.sqlite.rows import BOUND, DEAD, Row, encode, fetch, named, record_of
 from windlass.store.sqlite.schema import Statements
 
 _SQL = Statements("workers")
 
-decode_vitals: Final = msgspec.json.Decoder(Vitals).decode
 FORGOTTEN_HOST: Final = 120.0
 """Seconds without a heartbeat after which another host is no longer in the way: the file may have been moved
 here from a machine that died, and nobody could rescue its workers from anywhere else."""
@@ -47,12 +44,10 @@ def register(tx: Transaction, worker: WorkerInfo) -> None:
             f"host ({worker.host or machine.id}). SQLite serves the processes of one machine only: use "
             "PostgreSQL for several hosts, or stop the workers there"
         )
-    if worker.name and (holder := tx.one(_SQL["named"], (worker.name, worker.before))) is not None:
-        raise WorkerIdTaken(f"worker id {worker.name} is taken", holder[0])
     queues, tasks = encode(worker.queues).decode(), encode(worker.tasks).decode()
     about = (worker.id, worker.label, worker.host, worker.pid, queues, tasks, machine.id, machine.boot)
     abilities = encode(sorted(worker.abilities)).decode()
-    tx.run(_SQL["register"], (*about, worker.lease, tx.now, tx.now, worker.name, worker.process, abilities))
+    tx.run(_SQL["register"], (*about, worker.lease, tx.now, tx.now, abilities))
 
 
 def elsewhere(connection: apsw.Connection, now: float) -> tuple[str, str] | None:
@@ -71,14 +66,7 @@ def heartbeat(tx: Transaction, worker: int) -> Heartbeat:
 
 def workers(connection: apsw.Connection) -> list[WorkerRecord]:
     """Every worker that is alive; one that is not holds nothing, since retire and rescue take all at once."""
-    return [
-        WorkerRecord(
-            **row
-            | {name: decode_names(row[name]) for name in ("queues", "abilities")}
-            | {"alive": True, "vitals": _vitals(row["vitals"])}
-        )
-        for row in named(connection, _SQL["alive"])
-    ]
+    return [record_of(WorkerRecord, row) for row in named(connection, _SQL["alive"])]
 
 
 def published_queue(connection: apsw.Connection, task: str) -> str | None:
@@ -90,16 +78,6 @@ def published_queue(connection: apsw.Connection, task: str) -> str | None:
 def published_tasks(connection: apsw.Connection) -> list[str]:
     """The names of the tasks that live workers know."""
     return [name for (name,) in fetch(connection, _SQL["published_tasks"])]
-
-
-def _vitals(text: str | None) -> Vitals | None:
-    """How a worker is doing; a newer version may say it in words that this one does not know."""
-    if text is None:
-        return None
-    try:
-        return decode_vitals(text)
-    except READ_ERRORS:
-        return None
 
 
 def retire(tx: Transaction, worker: int) -> int:

@@ -11,9 +11,8 @@ import msgspec
 
 from windlass.operations.bodies import check_texts
 from windlass.operations.principal import Principal, Role
-from windlass.web.http.problems import Invalid, Problem
+from windlass.web.http.problems import Invalid, Problem, found_id
 from windlass.web.http.queries import read_query
-from windlass.web.service.checks import found_id
 from windlass.web.service.service import Service
 
 _AT: Final = re.compile(r" - at `\$\.?(.*)`$")

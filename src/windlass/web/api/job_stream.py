@@ -17,10 +17,9 @@ from windlass.operations.principal import Principal, Role
 from windlass.web.api.stream import HEADERS, MAX_STREAMS, QUIET, SHORT, Places, end, left, say
 from windlass.web.http.answers import encode, refuse
 from windlass.web.http.guard import PRINCIPAL, path_of
-from windlass.web.http.problems import Invalid, Problem, problem_of
+from windlass.web.http.problems import Invalid, Problem, found_id, problem_of
 from windlass.web.http.queries import read_query
-from windlass.web.service.checks import found_id
-from windlass.web.service.durable.streams import Piece, Streams
+from windlass.web.service.streams import Piece, Streams
 from windlass.web.service.ticker import Ticker
 
 PIECE: Final = 64 * 1024

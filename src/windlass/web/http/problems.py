@@ -13,6 +13,7 @@ from typing import Final
 from starlette.requests import ClientDisconnect
 
 from windlass import errors
+from windlass.core import ids
 from windlass.operations.principal import Forbidden
 from windlass.operations.refusals import Refusal
 from windlass.presentation.text import one_line
@@ -66,6 +67,14 @@ class Conflict(Problem):
 
     def __init__(self, message: str, code: str = "conflict") -> None:
         super().__init__(409, code, message)
+
+
+def found_id(word: str) -> int:
+    """The id of a job in an address or a form. Raises NotFound for what can be none."""
+    id = ids.read(word)
+    if id is None:
+        raise NotFound("there is no such job: an id is a whole number")
+    return id
 
 
 _UNEXPECTED: Final = "an unexpected error; see the log of the server"

@@ -77,13 +77,13 @@ PAGES: Final = (
     Page("/schedules/{name}", *_POST, schedules.act),
     Page("/budgets", *_GET, budgets.listing),
     Page("/budgets/{name}", *_POST, budgets.act),
-    Page("/workers", *_GET, workers.listing, ("worker", "host", "range")),
+    Page("/workers", *_GET, workers.listing, ("worker", "host")),
     Page("/dead", *_GET, dead.listing, ("queue", "task", "cursor")),
     Page("/bulk/new", *_GET, bulk.preview, ("verb", "q")),
     Page("/bulk/new", *_POST, bulk.start),
     Page("/bulk/{id}", *_GET, bulk.progress),
     Page("/bulk/{id}", *_POST, bulk.stop),
-    Page("/operations", *_GET, overview.operations, ("range",)),
+    Page("/operations", *_GET, overview.operations),
     Page("/events", *_GET, overview.events, ("queue", "kind", "before")),
 )
 

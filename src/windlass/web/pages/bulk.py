@@ -8,9 +8,9 @@ from starlette.responses import Response
 
 from windlass.core.counts import plural
 from windlass.core.states import State
-from windlass.handles.bulk import CAP
 from windlass.operations.bulk import Wanted, preview_bulk, settle_bulk, show_bulk, start_bulk, stop_bulk
 from windlass.operations.jobs import Where
+from windlass.operations.walks import CAP
 from windlass.presentation.text import capped
 from windlass.store.records import JobFilter
 from windlass.web.http.problems import Invalid

@@ -5,12 +5,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
-from windlass.operations.gauges import Latency
 from windlass.operations.measures import Point
-from windlass.operations.store_health import StorePoint
-from windlass.operations.workers import WorkerPoint
 from windlass.presentation.text import iso
 from windlass.web.http.queries import choice
 from windlass.web.pages import figures
@@ -22,11 +19,6 @@ _YOUNG: Final = 20.0
 """A minute that began so many seconds ago says nothing yet: its reports are still on the way."""
 
 
-_UNREPORTED: Final = 100.0
-"""Nor does a minute of gauges that began so many seconds ago: it is reported when it is over, and folded a
-few seconds later."""
-
-
 class Series(NamedTuple):
     """One line: its name, its ink, its values, None where nothing was measured."""
 
@@ -36,7 +28,6 @@ class Series(NamedTuple):
     area: bool = False
 
 
-T = TypeVar("T", WorkerPoint, StorePoint)
 _TEXTS: Final[dict[str, Callable[[float], str]]] = {
     "ms": figures.milliseconds,
     "s": figures.seconds,
@@ -99,91 +90,6 @@ def measured(points: Sequence[Point], now: float) -> list[Drawn]:
     ]
 
 
-def workers(points: Sequence[WorkerPoint], now: float, *, alone: bool) -> list[Drawn]:
-    """Draw what the gauges of a worker (`alone`), of a host or of all workers showed."""
-    points = _reported(points, now)
-    at = [_at(point) for point in points]
-    usual = "average" if alone else "together"
-    highest = "highest" if alone else "busiest worker"
-    charts = [
-        draw("cpu", "CPU", "%", at, [
-            Series(usual, "accent", [_percent(point.cpu) for point in points], area=True),
-            Series(highest, "warn", [_percent(point.cpu_most) for point in points]),
-        ]),
-        draw("memory", "Memory", "bytes", at, [
-            Series(usual, "accent", [point.memory for point in points], area=True),
-            Series("highest" if alone else "largest worker", "warn", [point.memory_most for point in points]),
-        ]),
-        draw("lag", "Loop lag", "ms", at, [
-            Series("average", "accent", [_ms(point.lag) for point in points]),
-            Series("worst", "warn", [_ms(point.lag_most) for point in points]),
-        ]),
-        draw("slots", "Slots", "jobs", at, [
-            Series("in use", "accent", [point.running for point in points], area=True),
-            Series("all", "late", [point.slots for point in points]),
-        ]),
-        _latency(at, points),
-        draw("machine-cpu", "CPU of the host", "%", at, [
-            Series("in use", "accent", [_percent(point.machine_cpu) for point in points], area=True),
-        ]),
-        draw("machine-memory", "Memory of the host", "bytes", at, [
-            Series("in use", "accent", [point.machine_memory for point in points], area=True),
-            Series("all", "late", [point.machine_total for point in points]),
-        ]),
-    ]  # fmt: skip
-    return [chart for chart in charts if chart.known]
-
-
-def store(points: Sequence[StorePoint], now: float) -> list[Drawn]:
-    """Draw what the gauges of the store showed; those that it does not have are left out."""
-    points = _reported(points, now)
-    at = [_at(point) for point in points]
-    values = {
-        name: [getattr(point, name) for point in points]
-        for name in ("bytes", "wal_per_second", "wal_file", "connections", "lock_waits")
-    }
-    hits = [_percent(point.cache_hits) for point in points]
-    charts = [
-        _latency(at, points),
-        draw("size", "Size", "bytes", at, [Series("size", "accent", values["bytes"], area=True)]),
-        draw("wal", "WAL a second", "bytes", at, [
-            Series("written", "accent", values["wal_per_second"], area=True),
-        ]),
-        draw("wal-file", "WAL file", "bytes", at, [Series("size", "accent", values["wal_file"], area=True)]),
-        draw("connections", "Connections", "jobs", at, [
-            Series("connections", "accent", values["connections"], area=True),
-        ]),
-        draw("cache", "Cache hits", "%", at, [Series("hits", "good", hits)]),
-        draw("lock-waits", "Waits for the write lock a minute", "jobs", at, [
-            Series("waits", "warn", values["lock_waits"], area=True),
-        ]),
-    ]  # fmt: skip
-    return [chart for chart in charts if chart.known]
-
-
-def _latency(at: Sequence[float], points: Sequence[Latency]) -> Drawn:
-    inks = (("p50", "accent"), ("p95", "late"))
-    shares = [
-        Series(share, ink, [getattr(each, f"latency_{share}") for each in points]) for share, ink in inks
-    ]
-    return draw("latency", "Latency of the store", "ms", at, shares)
-
-
-def _reported(points: Sequence[T], now: float) -> Sequence[T]:
-    """Without the last ones, whose reports are on the way."""
-    while len(points) > 1 and now - _at(points[-1]) < _UNREPORTED:
-        points = points[:-1]
-    return points
-
-
-def _percent(share: float | None) -> float | None:
-    return None if share is None else round(share * 100, 2)
-
-
-def _ms(seconds: float | None) -> float | None:
-    return None if seconds is None else round(seconds * 1000, 1)
-
-
 def draw(name: str, title: str, unit: str, at: Sequence[float], series: Sequence[Series]) -> Drawn:
     """One chart. A step between moments is as long as any other."""
     data = {
@@ -221,5 +127,5 @@ def _value_text(value: float | None, unit: str) -> str:
     return _TEXTS.get(unit, figures.number)(value)
 
 
-def _at(point: Point | WorkerPoint | StorePoint) -> float:
+def _at(point: Point) -> float:
     return figures.moment(point.at) or 0.0

@@ -10,9 +10,8 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse
 
 from windlass.operations.bodies import check_texts
-from windlass.web.http.problems import Invalid, Problem
+from windlass.web.http.problems import Invalid, Problem, found_id
 from windlass.web.pages.rendering import link
-from windlass.web.service.checks import found_id
 
 MAX_BYTES: Final = 64 * 1024
 MAX_FIELDS: Final = 1_000

@@ -13,8 +13,8 @@ from starlette.responses import RedirectResponse, Response
 
 from windlass.core.read_errors import READ_ERRORS
 from windlass.core.states import State
+from windlass.endings import FOR_EVER
 from windlass.errors import JobNotFound
-from windlass.handles.bulk import Verb
 from windlass.operations.groups import cancel_group, close_group, list_left
 from windlass.operations.job_views import JobView, options_shown
 from windlass.operations.jobs import (
@@ -28,16 +28,15 @@ from windlass.operations.jobs import (
     show_job,
 )
 from windlass.operations.refusals import Refusal
+from windlass.operations.walks import Verb
 from windlass.presentation.text import one_line
-from windlass.signals import FOR_EVER
 from windlass.store.records import JobFilter
-from windlass.web.http.problems import Invalid, NotFound, Problem
+from windlass.web.http.problems import Invalid, NotFound, Problem, found_id
 from windlass.web.pages import figures, signals
 from windlass.web.pages.forms import Form, go, read_form
 from windlass.web.pages.overview import under_way
 from windlass.web.pages.rendering import link, principal_of, render
 from windlass.web.pages.search import NAMES, read_search, write_search
-from windlass.web.service.checks import found_id
 from windlass.web.service.service import Service
 
 LISTED: Final = 50

@@ -16,13 +16,13 @@ from windlass.operations.measures import list_measures
 from windlass.operations.overview import show_overview
 from windlass.operations.partial import PartialAnswer
 from windlass.operations.queues import list_queues
-from windlass.operations.store_health import list_store_history, show_store_health
+from windlass.operations.store_health import show_store_health
 from windlass.store.records import EventKind
+from windlass.web.http.problems import found_id
 from windlass.web.http.queries import choice
 from windlass.web.pages import charts, figures
 from windlass.web.pages.findings import place_of
 from windlass.web.pages.rendering import principal_of, render
-from windlass.web.service.checks import found_id
 from windlass.web.service.service import Service
 
 _EVENTS: Final = 100
@@ -68,10 +68,6 @@ async def operations(service: Service, request: Request) -> Response:
     """The health of the store."""
     principal = principal_of(request)
     seen = await service.run(principal, show_store_health)
-    chosen = charts.range_named(request.query_params.get("range"))
-    parts = PartialAnswer(service.store.in_words)
-    shown = service.run(principal, list_store_history, charts.RANGES[chosen])
-    history = await parts.get("charts", shown)
     dead = [table.dead for table in seen.tables if table.dead is not None]
     return render(
         request,
@@ -82,9 +78,6 @@ async def operations(service: Service, request: Request) -> Response:
         place_of=place_of,
         bulks=await under_way(service, request),
         dead_tuples=sum(dead) if dead else None,
-        range=chosen,
-        charts=charts.store(history.points, time.time()) if history else [],
-        missing=parts.missing,
     )
 
 

@@ -17,11 +17,10 @@ from windlass.operations.parents import (
     set_parent,
     show_parent,
 )
-from windlass.web.http.problems import Invalid
+from windlass.web.http.problems import Invalid, found_id
 from windlass.web.http.queries import choice
 from windlass.web.pages.forms import go, read_form
 from windlass.web.pages.rendering import principal_of, render
-from windlass.web.service.checks import found_id
 from windlass.web.service.service import Service
 
 _PARTS: Final = 100

@@ -13,7 +13,7 @@ import re
 from typing import Final
 
 from windlass.errors import InvalidName, InvalidOption
-from windlass.handles.bulk import job_filter
+from windlass.operations.walks import job_filter
 from windlass.presentation.text import one_line
 from windlass.store.records import JobFilter
 from windlass.web.http.problems import Invalid

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import time
-
 from starlette.requests import Request
 from starlette.responses import Response
 
-from windlass.operations.partial import PartialAnswer
-from windlass.operations.workers import list_worker_history, list_workers
+from windlass.operations.workers import list_workers
 from windlass.web.http.problems import Invalid
-from windlass.web.pages import charts
 from windlass.web.pages.rendering import principal_of, render
 from windlass.web.service.service import Service
 
 
 async def listing(service: Service, request: Request) -> Response:
-    """Workers, dead and silent ones first, then by label; and how they did."""
+    """Workers, dead and silent ones first, then by label."""
     principal, query = principal_of(request), request.query_params
     label, host = query.get("worker", ""), query.get("host", "")
     if label and host:
@@ -27,18 +23,4 @@ async def listing(service: Service, request: Request) -> Response:
         if (not label or label == (worker.label or worker.id)) and (not host or host == worker.host)
     ]
     found.sort(key=lambda worker: (worker.alive and worker.heartbeat_age <= worker.lease, worker.label))
-    chosen = charts.range_named(query.get("range"))
-    parts = PartialAnswer(service.store.in_words)
-    shown = service.run(principal, list_worker_history, label, host, charts.RANGES[chosen])
-    history = await parts.get("charts", shown)
-    return render(
-        request,
-        "workers.html",
-        section="workers",
-        workers=found,
-        label=label,
-        host=host,
-        range=chosen,
-        charts=charts.workers(history.points, time.time(), alone=bool(label)) if history else [],
-        missing=parts.missing,
-    )
+    return render(request, "workers.html", section="workers", workers=found, label=label, host=host)

@@ -1,12 +1,8 @@
-"""The service: everything that can be seen and done through Mission Control, for the API and the pages alike.
+"""The service: it runs the operations of `windlass.operations` for the API and the pages alike.
 
-Each subject is a part, in the module of its name. Every method of a part begins with
-`principal.require(role)`: the role is checked in the action itself [M5]. Every action is in the timeline as
-an event of kind `operator`, with the name of who did it (see `audit`).
-
-What many viewers ask for is read at most once a second and shared (see `store_access`). Counts are capped and
-searches bounded, so that any number of viewers costs the database little. Answers are the shapes of
-`windlass.presentation`, which commands print with --json, and of `shapes`.
+It checks the role that an operation needs [M5], and adds what was done to the timeline, as an event of kind
+`operator` with the name of who did it (see `audit`). What many viewers ask for is read at most once a second
+and shared (see `store_access`), as are the streams of jobs (see `streams`).
 """
 
 from __future__ import annotations
@@ -18,8 +14,8 @@ from windlass.operations.operation import Operation, Ops
 from windlass.operations.principal import Principal
 from windlass.presentation.audit import AuditEntry
 from windlass.store.protocol import Store
-from windlass.web.service.durable.streams import Streams
 from windlass.web.service.store_access import StoreAccess
+from windlass.web.service.streams import Streams
 
 if TYPE_CHECKING:
     from windlass.app import Windlass

@@ -23,7 +23,7 @@ STALE: Final = 1.0
 """Seconds until claimed jobs that wait for slots go back to where others can take them, unless they are
 started at such a pace that all of them will be soon."""
 
-SOON: Final = 2
+PACE: Final = 2
 """How many more times as long as that the waiting jobs may take at their pace."""
 
 
@@ -40,7 +40,7 @@ class Capacity:
         self.runs: Final = KeyRuns()
         """Jobs that wait for the one before them to end, and have its slot then."""
         self.low: defaultdict[str, int] = defaultdict(int)
-        """With so many left in its buffer it is time to claim again."""
+        """How many jobs are left in a queue's buffer when it is time to claim again."""
         self.reserved: Counter[str] = Counter()
         """Slots that are kept for jobs that a flush claims; see `flush_claims`."""
         self.prefetch: defaultdict[str, Prefetch] = defaultdict(Prefetch)
@@ -164,7 +164,7 @@ class Capacity:
         if open and now - since < STALE:
             return False
         self._stuck[queue] = begun, now
-        if open and waiting <= SOON * (begun - before):  # others would not be sooner
+        if open and waiting <= PACE * (begun - before):  # others would not be sooner
             return False
         del self._stuck[queue]
         self.prefetch[queue].stuck()

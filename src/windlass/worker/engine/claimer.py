@@ -23,7 +23,7 @@ from windlass.worker.engine.capacity import Capacity
 from windlass.worker.engine.feedback import Feedback
 from windlass.worker.engine.holdings import Holdings
 from windlass.worker.engine.slots import Slots
-from windlass.worker.engine.waiting import Signal
+from windlass.worker.engine.waiting import ChangeEvent
 from windlass.worker.reports.recorder import Recorder
 from windlass.worker.reports.status_memory import StatusMemory
 
@@ -67,7 +67,7 @@ class Claimer:
         holdings: Holdings,
         feedback: Feedback,
         record: Recorder,
-        changed: Signal,
+        changed: ChangeEvent,
         *,
         alone: bool = False,
         memory: StatusMemory | None = None,
@@ -215,9 +215,9 @@ class Claimer:
         return found
 
     def _send_on(self, claim: Claim) -> Claim:
-        """The claim without jobs that this worker is not able to run, as only their task says: whoever
-        enqueued them did not have its code. They go to workers that are, uncharged [K14]; what comes behind
-        one of them in its run goes back."""
+        """Return the claim without jobs that this worker is not able to run, as only their task says: their
+        producer did not have its code. They go to workers that are, uncharged [K14]; what comes behind one of
+        them in its run goes back."""
         kept: list[ClaimedJob] = []
         broken: set[int] = set()
         for job in claim.jobs:

@@ -23,7 +23,7 @@ async def declare(app: Windlass, store: Store) -> None:
 
 
 async def declare_budgets(app: Windlass, store: Store) -> None:
-    """Declare the app's budgets; warn of those that its tasks use and nobody has declared, since their jobs
+    """Declare the app's budgets; warn of those that its tasks use and that are not declared, since their jobs
     will wait."""
     for budget in app._budgets.values():
         if budget.declared is not None:

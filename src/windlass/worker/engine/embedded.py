@@ -68,7 +68,6 @@ class Worker:
             )
         self._app = app
         self._queues = queues
-        self._given = given
         self._abilities = abilities
         self._label = make_label(app.settings.label_prefix, app.settings.label_version, given)
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -242,7 +241,6 @@ class Worker:
             self._queues,
             app.settings.lease,
             app.tasks.values(),
-            self._given,
             self._abilities,
         )
 
@@ -292,7 +290,7 @@ class Worker:
                 self._app.settings.shutdown,
                 plural(self._engine.busy, "running job"),
             )
-        self._engine.drain()
+        self._engine.shutdown()
 
     def _stop_now(self) -> None:
         if self._engine is not None:
@@ -330,7 +328,7 @@ class Worker:
         return self._started.is_set() and self._engine is not None and not self._engine.stopping
 
     def _warn_unresponsive(self, why: str) -> None:
-        """Nobody can replace it: whoever runs this program should know."""
+        """Log why it takes no jobs: no supervisor is there to replace it."""
         logger.error(
             "worker %s takes no jobs: %s. Restart this process. Its threads:\n%s",
             self._label,
@@ -387,7 +385,7 @@ class Worker:
 
 
 def _fail(ready: concurrent.futures.Future[Member], done: concurrent.futures.Future[Any]) -> None:
-    """The member ended before it began: whoever waits for it should know why."""
+    """Pass on why the member ended before it began."""
     if not done.cancelled() and (error := done.exception()) is not None:
         with contextlib.suppress(concurrent.futures.InvalidStateError):  # nobody waits any more
             ready.set_exception(error)

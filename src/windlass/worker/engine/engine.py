@@ -16,23 +16,19 @@ import secrets
 from collections.abc import Callable
 from typing import Final, Protocol
 
-import msgspec
-
 from windlass.core.abilities import in_words
 from windlass.core.counts import plural
-from windlass.core.retry import Backoff, DeathPolicy
+from windlass.core.retry import Backoff
 from windlass.errors import StoreError, StoreForbidden, StoreMoved, WorkerLost
 from windlass.settings import Settings
 from windlass.store.protocol import Store
 from windlass.store.records import Vitals, WorkerInfo
 from windlass.worker.engine.assignment import Assignment
-from windlass.worker.engine.given_id import GivenId
 from windlass.worker.engine.vitals import VitalsMeter
 from windlass.worker.engine.waiting import ANSWER_TIME, RECONNECT, first
 from windlass.worker.engine.worker_session import WorkerSession
 from windlass.worker.handlers.run import Why
 from windlass.worker.handlers.runner import Runner
-from windlass.worker.reports.gauges import Whose
 from windlass.worker.reports.recorder import Recorder
 from windlass.worker.reports.reporter import Reporter
 from windlass.worker.reports.status_memory import StatusMemory
@@ -56,7 +52,7 @@ class Host(Protocol):
 
 class Engine:
     """Runs the jobs of one process. `worker_info` makes what an identity registers. `supervised`
-    says that somebody hands back what is left when this process has ended."""
+    says that a supervisor hands back what is left when this process has ended."""
 
     def __init__(
         self,
@@ -79,7 +75,6 @@ class Engine:
         self._status_memory = memory
         self._supervised = supervised
         self.record: Final = record or Recorder()
-        self._whose = Whose("worker")
         self._meter = VitalsMeter(self.record.clock, memory)
         self._reporter = Reporter(store, self.record, self._vitals)
         self._assignment = Assignment()
@@ -100,7 +95,7 @@ class Engine:
             self._session.assign(assignment)
 
     def cancel(self, jobs: frozenset[int] | set[int]) -> None:
-        """Somebody wants these jobs cancelled [O5]."""
+        """Cancel these jobs, as was asked for [O5]."""
         if self._session is not None:
             self._session.cancel(jobs)
 
@@ -109,7 +104,7 @@ class Engine:
         if self._session is not None and self._session.worker == worker:
             self._lost.set()
 
-    def drain(self) -> None:
+    def shutdown(self) -> None:
         """Stop claiming, let running jobs finish for a while, then leave."""
         self._stopping.set()
 
@@ -163,19 +158,16 @@ class Engine:
     # -- working ----------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Work until told to stop. Raises StoreForbidden where its role may not work at all, StoreMoved
-        where its file was copied elsewhere, and ConfigurationError where a live worker has its given id."""
-        failures = worker = 0
+        """Work until told to stop. Raises StoreForbidden where its role may not work at all, and
+        StoreMoved where its file was copied elsewhere."""
+        failures = 0
         registered = False
-        given = GivenId(self._store, DeathPolicy(poison=self.poison))
         self._meter.start()
         try:
             while not self._stopping.is_set():
-                before, worker = worker, secrets.randbelow(2**62) + 1
-                info = msgspec.structs.replace(self._worker_info(worker), before=before)
+                info = self._worker_info(secrets.randbelow(2**62) + 1)
                 try:
-                    if not await self._register(given, info):
-                        return
+                    await self._store.register(info)
                 except StoreError as error:
                     # To ask again would not help. What worked once may come back: a right, a reopened file.
                     if isinstance(error, StoreForbidden | StoreMoved) and not registered:
@@ -189,9 +181,9 @@ class Engine:
                 for old in list(self._unretired):
                     await self._retire(old)
                 with contextlib.suppress(StoreError):
-                    await self._store.rehearse(worker, info.queues)
+                    await self._store.rehearse(info.id, info.queues)
                 self._started(info)
-                if await self._work(worker, info.abilities):
+                if await self._work(info.id, info.abilities):
                     failures = 0
                 else:  # without a pause, an error that stays would use up one identity after another
                     failures += 1
@@ -202,20 +194,6 @@ class Engine:
                 await self._runner.close()
             finally:
                 await self._reporter.close()
-
-    async def _register(self, given: GivenId, info: WorkerInfo) -> bool:
-        """Register, however long the id that it was given takes to be free. False: it was told to stop."""
-        registering = asyncio.create_task(given.register(info))
-        try:
-            await first(registering, self._stopping.wait())
-            if registering.done():
-                registering.result()
-                return True
-        finally:
-            registering.cancel()  # also where this task is cancelled: nobody would retire it then
-        await asyncio.wait({registering})
-        await self._retire(info.id)  # it may have been registered all the same
-        return False
 
     async def _sleep(self, seconds: float) -> None:
         await first(asyncio.sleep(seconds), self._stopping.wait())
@@ -338,7 +316,6 @@ class Engine:
 
     def _started(self, info: WorkerInfo) -> None:
         self.record.label = info.label
-        self._whose = Whose("worker", info.label or str(info.id), info.host)
         serves = f"serves {', '.join(info.queues)}" if info.queues else "serves no queue"
         able = f" and has {in_words(info.abilities)}" if info.abilities else ""
         self.record.note("started", f"process {info.pid} on {info.host} {serves}{able}")
@@ -348,16 +325,7 @@ class Engine:
         if session is None:
             return None
         running = session.running
-        vitals = self._meter.measure(running, len(running), sum(self._assignment.slots.values()))
-        self.record.gauges.read(
-            self._whose,
-            cpu=vitals.cpu,
-            memory=vitals.memory,
-            lag=vitals.lag,
-            running=vitals.running,
-            slots=vitals.slots,
-        )
-        return vitals
+        return self._meter.measure(running, len(running), sum(self._assignment.slots.values()))
 
 
 def _lost(task: asyncio.Task[None]) -> bool:

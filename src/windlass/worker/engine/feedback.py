@@ -45,7 +45,7 @@ class Feedback:
         """Queues of which a job succeeded though they were throttled before."""
         self._soon: asyncio.Task[None] | None = None
         self.idle: bool = not needs
-        """True if nobody wants to know: the hot path asks this first."""
+        """True if nothing is to be reported: the hot path asks this first."""
 
     def set_queues(self, queues: Mapping[str, QueueRecord]) -> None:
         """The settings of queues as they are now."""

@@ -28,7 +28,7 @@ class KeyRuns:
         return bool(self._behind)
 
     def __contains__(self, job: ClaimedJob) -> bool:
-        """Return whether anybody waits behind this job."""
+        """Return whether a job waits behind this one."""
         return (job.claim, job.run) in self._behind
 
     def put(self, jobs: Sequence[ClaimedJob]) -> list[ClaimedJob]:
@@ -80,7 +80,7 @@ class KeyRuns:
 
 
 def goes_on(run: Run, outcome: Outcome | None) -> bool:
-    """Return whether the next one may start. Behind a job that did not end for good, nobody of its ordering
+    """Return whether the next one may start. Behind a job that did not end for good, no job of its ordering
     key may [F6]."""
     if run.job.options.ordering_key is None:
         return True
@@ -106,7 +106,7 @@ class RunWatch:
         self._looks = False
 
     def begin(self) -> None:
-        """Somebody may wait from now on."""
+        """Note that jobs may wait from now on."""
         if self._waiting and not self._looks:
             self._looks = True
             self._loop.call_later(self._patience, self._look)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from windlass.core.abilities import NONE
 from windlass.store.records import WorkerInfo
-from windlass.worker.engine.process_key import process_key
 
 if TYPE_CHECKING:
     from windlass.tasks.task import Task
@@ -30,7 +29,6 @@ def worker_info(
     queues: Iterable[str],
     lease: float,
     tasks: Iterable[Task[..., Any]] = (),
-    given: str = "",
     abilities: frozenset[str] = NONE,
 ) -> WorkerInfo:
     """Return the record that an identity of this process registers in the store. It publishes the queues of
@@ -43,7 +41,5 @@ def worker_info(
         queues=tuple(queues),
         lease=lease,
         tasks={task.name: task.queue for task in tasks},
-        name=given,
-        process=process_key() if given else "",
         abilities=abilities,
     )

@@ -351,7 +351,7 @@ class Slots:
             self._done(run, outcome)
 
     def _broken(self, run: Run, error: Exception) -> Outcome:
-        """Nobody awaits a run: without an outcome its job would stay claimed while this worker lives."""
+        """Return the outcome of a run that broke in here: without one its job would stay claimed."""
         logger.error("internal error while running job %d", run.job.id, exc_info=error)
         failure = describe(error, run.job.attempt)
         delay = Backoff().delay(run.job.attempt, random.random())

@@ -51,7 +51,7 @@ class UnresponsiveWatch(Generic[W]):
 
     def unresponsive(self, workers: dict[W, bool]) -> list[W]:
         """Return the workers that are unresponsive. `workers` are all there are, each with whether it has an
-        excuse: it is not at work yet, or no longer, or nobody else gets an answer either."""
+        excuse: it is not at work yet, or no longer, or the store answers no other worker either."""
         now = self._clock()
         away, self._looked_at = now - self._looked_at > AWAY, now
         self._since = {
@@ -73,7 +73,7 @@ class UnresponsiveWatch(Generic[W]):
 
 class EmbeddedWatch:
     """Watches a worker inside another program, which has no supervisor, from the loop of its member: that
-    runs in a thread of its own. An unresponsive worker is logged and counted; nobody can replace it."""
+    runs in a thread of its own. An unresponsive worker is logged and counted; it cannot be replaced."""
 
     def __init__(self, status_memory: StatusMemory, member: Member, limit: float) -> None:
         self.status_memory = status_memory

@@ -19,12 +19,12 @@ RECONNECT: Final = Backoff(0.2, 10.0, jitter=0.5)
 """Between tries to reach the store."""
 
 ANSWER_TIME: Final = 1.0
-"""Seconds that whoever is told to leave waits for the answer to a call."""
+"""Seconds that a task which is told to leave waits for the answer to a call."""
 
 T = TypeVar("T")
 
 
-class Signal(asyncio.Event):
+class ChangeEvent(asyncio.Event):
     """An event that cuts short what tasks await meanwhile. `first` would need a task for each of the two, and
     several turns of the loop until the caller goes on: a worker that is woken has no time for that."""
 
@@ -39,7 +39,7 @@ class Signal(asyncio.Event):
             self._scopes.pop().reschedule(asyncio.get_running_loop().time())
 
     async def unless_set(self, doing: Coroutine[Any, Any, T]) -> T | None:
-        """Await this in the caller's own task. None: it was cut short, or the signal was set already."""
+        """Await this in the caller's own task. None: it was cut short, or the event was set already."""
         if self.is_set():
             doing.close()
             return None
@@ -58,8 +58,8 @@ class Signal(asyncio.Event):
 
 
 async def answered(call: Awaitable[T]) -> T:
-    """Await a call of the store. Who is cancelled meanwhile leaves once it is answered, or after a second:
-    a statement that is broken off is an error in the server's log, and nobody knows what it has done."""
+    """Await a call of the store. A task that is cancelled meanwhile leaves once it is answered, or after a
+    second: a statement that is broken off is an error in the server's log, with an unknown effect."""
     asking = asyncio.ensure_future(call)
     try:
         return await asyncio.shield(asking)

@@ -27,7 +27,7 @@ from windlass.worker.engine.holdings import Holdings
 from windlass.worker.engine.outcomes import OutcomeLog
 from windlass.worker.engine.slots import Slots
 from windlass.worker.engine.unanswered_claims import UnansweredClaims
-from windlass.worker.engine.waiting import Signal
+from windlass.worker.engine.waiting import ChangeEvent
 from windlass.worker.handlers.handler_port import HandlerPort
 from windlass.worker.handlers.run import Why
 from windlass.worker.handlers.runner import Runner
@@ -57,7 +57,7 @@ class WorkerSession:
         abilities: frozenset[str] = NONE,
     ) -> None:
         self.worker = worker
-        self.changed: Final = Signal()
+        self.changed: Final = ChangeEvent()
         """There may be something to do: room to claim for, a new assignment, or an outcome written."""
         self.assignment: Assignment = assignment
         self.log: Final = OutcomeLog(
@@ -95,7 +95,7 @@ class WorkerSession:
             self.feedback,
             self.log.record,
             self.changed,
-            alone=total is not None,  # a drain has no others
+            alone=total is not None,  # run_until_idle has no others
             memory=memory,
             abilities=abilities,
             lacking={
@@ -133,7 +133,7 @@ class WorkerSession:
             self.slots.withdraw(Kind.RELEASED)
 
     def cancel(self, jobs: frozenset[int] | set[int]) -> None:
-        """Somebody wants these jobs cancelled [O5]; of a parent, its parts and its finalizer [P9]."""
+        """Cancel these jobs, as was asked for [O5]; of a parent, its parts and its finalizer [P9]."""
         for run in [run for run in self.running if _is_meant(run.job, jobs)]:
             self.slots.stop(run, Why.CANCELLED)
         for job in self.capacity.waiting():

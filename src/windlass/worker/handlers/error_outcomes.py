@@ -1,4 +1,4 @@
-"""The outcome of an attempt that did not succeed: a signal says it, any other exception is a failure,
+"""The outcome of an attempt that did not succeed: an ending says it, any other exception is a failure,
 and a task that no code here knows waits for a deploy [O1] [O4]. Decides and logs; the runner calls the hooks.
 """
 
@@ -11,10 +11,10 @@ from typing import Any, Final, Protocol
 
 from windlass.core.retry import GIVE_UP_AFTER, Backoff, unknown_delay
 from windlass.core.states import Kind
+from windlass.endings import Cancelled, Dead, Retry, Snooze, SourceGone, Throttled
 from windlass.errors import CodecError, RemoteError, StoreError, WaitTimedOut
 from windlass.running.failures import causes, describe
 from windlass.running.steps import Suspended, ungrouped
-from windlass.signals import Cancelled, Dead, Retry, Snooze, SourceGone, Throttled
 from windlass.store.records import ClaimedJob, Failure, Outcome
 from windlass.tasks.task import RegisteredTask
 

@@ -16,14 +16,14 @@ from typing import Any, Final
 
 import msgspec
 
+from windlass.endings import Cancelled, Dead, Ending, Retry, Snooze, SourceGone, Throttled
 from windlass.errors import ConfigurationError, RemoteError
-from windlass.signals import Cancelled, Dead, Retry, Signal, Snooze, SourceGone, Throttled
 from windlass.tasks.task import RegisteredTask
 from windlass.worker.handlers.pool import WarmPool
 from windlass.worker.handlers.python_child import Answer, RemoteFailure, Request
 
 PROGRAM: Final = ("-m", "windlass.worker.handlers.python_child")
-SIGNALS: Final[dict[str, Callable[..., Signal]]] = {
+ENDINGS: Final[dict[str, Callable[..., Ending]]] = {
     kind.__name__: kind for kind in (Retry, Snooze, Throttled, Dead, SourceGone, Cancelled)
 }
 SIZE: Final = 256
@@ -47,7 +47,7 @@ class Processes:
     ) -> str | None:
         """Run one attempt and return its result as JSON text, None for None.
 
-        Raises what the function raised: its signals as they were, all else as RemoteError. Raises PoolError
+        Raises what the function raised: its endings as they were, all else as RemoteError. Raises PoolError
         when the child died, TimeoutError when it took too long; then, and when this is cancelled, the child
         and all it has started are dead before the exception is raised, and a note says where the function
         stood.
@@ -104,7 +104,7 @@ def _address(task: RegisteredTask[..., Any]) -> tuple[str, str | None]:
 
 def _raised(failure: RemoteFailure) -> BaseException:
     """The exception that a function raised in its process, as one of this process."""
-    make = SIGNALS.get(failure.signal or "")
+    make = ENDINGS.get(failure.ending or "")
     if make is None:
         return RemoteError(failure.type, failure.message, failure.traceback, failure.not_retried)
     sent = make(**failure.arguments)

@@ -28,9 +28,9 @@ from typing import IO, Any, Final
 import msgspec
 
 from windlass.core.retry_rules import NO_RULES, RetryRules
+from windlass.endings import Cancelled, Dead, Retry, Snooze, SourceGone, Throttled
 from windlass.errors import ConfigurationError
 from windlass.running.failures import clean, describe
-from windlass.signals import Cancelled, Dead, Retry, Snooze, SourceGone, Throttled
 from windlass.tasks.loading import load_app
 from windlass.tasks.registry import _Registry
 from windlass.tasks.task import RegisteredTask, Task
@@ -56,13 +56,13 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RemoteFailure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The error that a function raised. `signal` names one of `windlass.signals`, `arguments` are what makes
+    """The error that a function raised. `ending` names one of `windlass.endings`, `arguments` are what makes
     it again; `cause` is what it was raised from."""
 
     type: str
     message: str
     traceback: str
-    signal: str | None = None
+    ending: str | None = None
     arguments: dict[str, Any] = {}
     cause: RemoteFailure | None = None
     not_retried: str | None = None
@@ -185,7 +185,7 @@ def _failure(error: BaseException, rules: RetryRules = NO_RULES) -> RemoteFailur
         not_retried=rules.refusal(error),
     )
     try:
-        name, arguments = _signal(error)
+        name, arguments = _ending(error)
     except AttributeError:  # a subclass that never called our __init__ is like any other exception
         return plain
     if name is None:
@@ -194,13 +194,13 @@ def _failure(error: BaseException, rules: RetryRules = NO_RULES) -> RemoteFailur
     found = None if cause is None else describe(cause, 0)
     return msgspec.structs.replace(
         plain,
-        signal=name,
+        ending=name,
         arguments=arguments,
         cause=found and RemoteFailure(type=found.type, message=found.message, traceback=found.traceback),
     )
 
 
-def _signal(error: BaseException) -> tuple[str | None, dict[str, Any]]:
+def _ending(error: BaseException) -> tuple[str | None, dict[str, Any]]:
     match error:
         case Retry():
             backoff = msgspec.structs.asdict(error.backoff)

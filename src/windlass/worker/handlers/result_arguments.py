@@ -9,9 +9,9 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from windlass.core.states import State
+from windlass.endings import Dead
 from windlass.errors import InvalidArguments
 from windlass.running.context import Context
-from windlass.signals import Dead
 from windlass.store.records import ClaimedJob, GroupResults, KeptResult
 from windlass.tasks.payload import fill_in
 from windlass.tasks.task import RegisteredTask

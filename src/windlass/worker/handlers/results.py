@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from windlass.codec import Purpose, seal
+from windlass.endings import Dead
 from windlass.errors import EnqueueError
 from windlass.running.encoding import encode
-from windlass.signals import Dead
 
 if TYPE_CHECKING:
     from windlass.tasks.task import RegisteredTask

@@ -1,6 +1,6 @@
 """One claimed job in, its outcome out [O1]. Knows tasks, hooks and policies, but neither store nor worker.
 
-Whatever a handler does ends here: it returns, raises one of `windlass.signals`, raises anything else, or
+Whatever a handler does ends here: it returns, raises one of `windlass.endings`, raises anything else, or
 cannot even be called because the payload does not fit. Each is an outcome of that job alone. Only
 cancellation from outside passes through, since only the caller knows what it means; `timed_out` says what it
 is where the caller's reason was the clock.
@@ -18,13 +18,13 @@ import msgspec
 
 from windlass.codec import Codec
 from windlass.core.counts import plural
+from windlass.endings import Dead
 from windlass.errors import WindlassError
 from windlass.running.context import Context, entered
 from windlass.running.encoding import decode
 from windlass.running.failures import causes
 from windlass.running.hooks import Hooks
 from windlass.running.loopthread import cancelled_from_outside
-from windlass.signals import Dead
 from windlass.store.records import ClaimedJob, Need, Outcome
 from windlass.tasks.task import RegisteredTask
 from windlass.worker.handlers.error_outcomes import ErrorOutcomes, Policies, name

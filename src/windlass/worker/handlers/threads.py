@@ -38,7 +38,7 @@ class Call(msgspec.Struct, eq=False):
 
     answered: Callable[[Any], None]
     context: contextvars.Context
-    """It runs in a copy of this one: what the function sets there is seen by nobody else."""
+    """It runs in a copy of this one: what the function sets there is seen by no other run."""
     thread: _Thread | None = None
     wanted: bool = True
     """True if it is still to be made."""
@@ -47,7 +47,7 @@ class Call(msgspec.Struct, eq=False):
     left_behind: bool = False
     """Set by the caller, before it looks whether the call has ended."""
     given_up: bool = False
-    """True if nobody waits for its answer any more."""
+    """True if its answer is no longer waited for."""
     began: float = 0.0
     took: float = 0.0
     value: Any = None

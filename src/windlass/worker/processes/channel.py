@@ -1,7 +1,7 @@
 """How a supervisor and its child talk: one JSON message a line, each way, over a socket that the child
 inherits.
 
-When one side is gone the other reads the end of the stream; nobody has to poll for a death.
+When one side is gone the other reads the end of the stream, so neither has to poll for a death.
 """
 
 from __future__ import annotations
@@ -27,8 +27,6 @@ class Start(msgspec.Struct, frozen=True, tag=True):
     app: str
     label: str
     queues: dict[str, int | None]
-    given: str = ""
-    """The id that it was given, if any [K13]."""
 
 
 class Assign(msgspec.Struct, frozen=True, tag=True):
@@ -55,7 +53,7 @@ class Lose(msgspec.Struct, frozen=True, tag=True):
     worker: int
 
 
-class Drain(msgspec.Struct, frozen=True, tag=True):
+class Shutdown(msgspec.Struct, frozen=True, tag=True):
     """To the child: stop claiming, finish what runs, leave."""
 
     stacks: bool = False
@@ -97,7 +95,7 @@ class Recycle(msgspec.Struct, frozen=True, tag=True):
 
 
 Message: TypeAlias = (
-    Start | Assign | Wake | Cancel | Lose | Drain | StopNow | Ready | Failed | Began | Ended | Recycle
+    Start | Assign | Wake | Cancel | Lose | Shutdown | StopNow | Ready | Failed | Began | Ended | Recycle
 )
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Message).decode
@@ -117,8 +115,8 @@ class Channel:
         return cls(*await asyncio.open_connection(sock=end, limit=2**24))
 
     def send(self, message: Message) -> None:
-        """Send a message, if anybody is still there. Slots and wake-ups are left out while the other side
-        does not read: it gets newer slots when it does, and looks for work by itself. A process that was
+        """Send a message, if the other side is still there. Slots and wake-ups are left out while the other
+        side does not read: it gets newer slots when it does, and looks for work by itself. A process that was
         stopped must not fill our memory."""
         with contextlib.suppress(OSError, RuntimeError):
             if isinstance(message, Assign | Wake) and self._writer.transport.get_write_buffer_size() > UNREAD:

@@ -118,7 +118,6 @@ class Child:
                     start.queues,
                     app.settings.lease,
                     app.tasks.values(),
-                    start.given,
                     app.settings.abilities,
                 ),
                 self,
@@ -161,8 +160,8 @@ class Child:
     # -- what comes from outside --------------------------------------------------------------------------
 
     def _heed_signals(self) -> None:
-        """SIGTERM sent to a child alone drains it and has it replaced. Ctrl-C reaches the whole group, so it
-        is the supervisor's."""
+        """SIGTERM sent to a child alone shuts it down and has it replaced. Ctrl-C reaches the whole group, so
+        it is the supervisor's."""
         assert self._engine is not None
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGTERM, lambda: self._recycle("it received SIGTERM"))
@@ -174,7 +173,7 @@ class Child:
         if not self._leaving:
             self._leaving = True
             self._channel.send(protocol.Recycle(reason, memory))
-        self._engine.drain()
+        self._engine.shutdown()
 
     async def _listen(self, store: Store, messages: AsyncIterator[Message]) -> None:
         engine = self._engine
@@ -189,11 +188,11 @@ class Child:
                     engine.cancel(frozenset(message.jobs))
                 case protocol.Lose():
                     engine.lose(message.worker)
-                case protocol.Drain():
+                case protocol.Shutdown():
                     if message.stacks:
                         logger.error("the tasks of this process:\n%s", task_stacks())
                     self._leaving = True
-                    engine.drain()
+                    engine.shutdown()
                 case protocol.StopNow():
                     engine.stop_now()
         # Nobody sends our heartbeats any more: hand jobs back, so that others need not wait for the lease.
@@ -201,7 +200,7 @@ class Child:
         engine.stop_now()
 
     async def _check(self, app: Windlass) -> None:
-        """Ask to be replaced after so many jobs, at so much memory, or with a thread that cannot be
+        """Ask to be replaced after `max_jobs` jobs, above `max_memory`, or with a thread that cannot be
         stopped."""
         engine, settings = self._engine, app.settings
         assert engine is not None

@@ -19,18 +19,20 @@ HEALTHY: Final = 60.0
 
 MIB: Final = 2**20
 STEP: Final = 64
-"""Advice is rounded up to so many MiB."""
+"""MiB to a multiple of which advice is rounded up."""
 
 
 class ChildRun:
-    """The run of one child. `failures` is how many in a row had failed soon before it."""
+    """The run of one child. `number` is that of its place, `failures` how many in a row had failed before."""
 
     def __init__(
         self,
+        number: int,
         failures: int = 0,
         child: Process | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self.number: Final = number
         self._failures = failures
         self.child = child
         """The process, where one was ready before this run began."""

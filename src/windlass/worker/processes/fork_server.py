@@ -96,7 +96,7 @@ class ForkServer:
             self._give_up()
 
     def _give_up(self) -> None:
-        """End this one; nobody forks before it is replaced."""
+        """End this one; no child is forked before it is replaced."""
         self._settled.clear()
         if self._process is not None:
             self._process.kill()
@@ -181,7 +181,7 @@ class ForkServer:
 
 
 async def _receive(line: socket.socket, kind: type[T]) -> T | None:
-    """The next message; None: nobody is there any more."""
+    """Return the next message; None: the other side is gone."""
     loop, there = asyncio.get_running_loop(), asyncio.Event()
     loop.add_reader(line, there.set)
     try:
@@ -196,7 +196,7 @@ async def _receive(line: socket.socket, kind: type[T]) -> T | None:
 
 
 async def _undo(asking: asyncio.Future[Adopted]) -> None:
-    """End the child that nobody wants any more."""
+    """End the child that is no longer wanted."""
     await asyncio.wait([asking])
     if asking.exception() is None:
         child = asking.result()

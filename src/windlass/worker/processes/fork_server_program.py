@@ -7,7 +7,7 @@ anew, one by one. It ends when its supervisor does.
 
 A child is forked twice: what is between ends at once, so that the child is an orphan, and the supervisor
 adopts it. Thus the supervisor waits for it and kills it as if it had started it, and a fork server may die
-without harm to anybody.
+without harm to any child.
 """
 
 from __future__ import annotations

@@ -60,15 +60,13 @@ class Process:
         self.ready: Final = asyncio.Event()
         self.leaving: bool = False
         self.unresponsive: bool = False
-        """It takes nothing though it could, and nobody has taken its place yet; see `unresponsive`."""
+        """True if it takes nothing though it could, and is not replaced yet; see `unresponsive`."""
         self.still: bool = False
         """It is stopped by a signal, or has not moved for some seconds; see `standstill`."""
         self.given_up: bool = False
         """It had not moved for a lease. A frozen one ends only when it is thawed."""
         self.killed: bool = False
         """We ended it ourselves, so none of its jobs is to blame."""
-        self.dismissed: bool = False
-        """It was never given a place in the row."""
         self.failure: str | None = None
         self.reason: str | None = None
         self.memory: int = 0
@@ -140,10 +138,10 @@ class Process:
 
     # -- ending it ------------------------------------------------------------------------------------------
 
-    def drain(self, *, stacks: bool = False) -> None:
+    def shutdown(self, *, stacks: bool = False) -> None:
         """Tell the child to finish and leave; first, to say where its tasks stand."""
         self.leaving = True
-        self._channel.send(protocol.Drain(stacks))
+        self._channel.send(protocol.Shutdown(stacks))
 
     def stop_now(self) -> None:
         """Tell the child to hand everything back and leave now."""
@@ -152,7 +150,6 @@ class Process:
 
     async def dismiss(self) -> None:
         """End one that has no place in the row: it was given no slots, so it holds no job."""
-        self.dismissed = True
         self.kill()
         await exited(self._child)
         self._child.wait()
@@ -178,7 +175,7 @@ class Process:
         self.unresponsive, self.reason = True, why
         await self._print_stacks()
         if alive:
-            self.drain(stacks=True)
+            self.shutdown(stacks=True)
             self._recycle()
         else:
             self.killed = True

@@ -1,8 +1,8 @@
-"""How far a supervisor's shutdown has come (working, draining, stopping now) and how long it may take.
+"""How far a supervisor's shutdown has come (working, shutting down, stopping now) and how long it may take.
 
-The first signal drains, the second stops running jobs now and hands them back. An init system may signal the
-process and its group at once; that counts as one signal. A shutdown that the supervisor decides on by itself
-counts as none, so the first signal after it is still the first.
+The first signal begins it, the second stops running jobs now and hands them back. An init system may signal
+the process and its group at once; that counts as one signal. A shutdown that the supervisor decides on by
+itself counts as none, so the first signal after it is still the first.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class Shutdown:
         self._grace = grace
         self._clock = clock
         self._signalled_at: float | None = None
-        self._draining_at = 0.0
-        self.draining: Final = asyncio.Event()
+        self._begun_at = 0.0
+        self.begun: Final = asyncio.Event()
         self.stopping_now: Final = asyncio.Event()
 
     def signalled(self) -> Stop:
@@ -44,23 +44,23 @@ class Shutdown:
         now = self._clock()
         if self._signalled_at is None:
             self._signalled_at = now
-            self.drain()
+            self.begin()
             return Stop.DRAIN
         if now - self._signalled_at < SAME_SIGNAL:
             return Stop.REPEATED
         self.stopping_now.set()
         return Stop.NOW
 
-    def drain(self) -> None:
+    def begin(self) -> None:
         """Claim nothing more, and let running jobs finish."""
-        if not self.draining.is_set():
-            self._draining_at = self._clock()
-            self.draining.set()
+        if not self.begun.is_set():
+            self._begun_at = self._clock()
+            self.begun.set()
 
     async def out_of_time(self) -> None:
-        """Wait until nobody should wait any longer: never while it works, and a grace after running jobs had
-        their time, or after they were denied it."""
-        await self.draining.wait()
-        left = self._draining_at + self._seconds - self._clock()
+        """Wait until it is time to leave: never while it works, and a grace after running jobs had their
+        time, or after they were denied it."""
+        await self.begun.wait()
+        left = self._begun_at + self._seconds - self._clock()
         await first(asyncio.sleep(max(0.0, left)), self.stopping_now.wait())
         await asyncio.sleep(self._grace)

@@ -25,7 +25,7 @@ from typing import Final, Generic, Protocol, TypeVar
 from windlass.worker.engine.unresponsive import AWAY
 
 STILL: Final = 5.0
-"""Seconds without a sign of life after which a child counts as still: in so many, each has been switched."""
+"""Seconds without a sign of life after which a child counts as still: in these, each has been switched."""
 
 
 class Moving(Protocol):

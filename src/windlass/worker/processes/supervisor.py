@@ -1,9 +1,9 @@
 """Keeps N children at work: starts them, sends their heartbeats, replaces those that die, and sees them out.
 
-    first SIGTERM or Ctrl-C    drain: claim nothing more, let running jobs finish, hand the rest back
+    first SIGTERM or Ctrl-C    shut down: claim nothing more, let running jobs finish, hand the rest back
     second                     stop now: stop running jobs and hand them back, uncharged
 
-A child that dies is noticed at once, its jobs are handed back before it is replaced, and nobody waits for a
+A child that dies is noticed at once, its jobs are handed back before it is replaced, and no job waits for a
 lease. One that ignores a deadline is killed. The supervisor itself runs no jobs, so nothing a handler does
 can stop it; and what goes wrong with one child is no reason to give up the others.
 """
@@ -16,7 +16,6 @@ import logging
 import random
 import signal
 from collections.abc import Mapping
-from itertools import count
 from typing import Final
 
 from windlass.cluster.member import Member
@@ -62,8 +61,6 @@ class Supervisor:
         self._leavers: set[asyncio.Task[bool]] = set()
         self._unsettled: set[int] = set()
         """Processes that are gone, and whose jobs the store has refused to take back so far."""
-        self._ids: dict[str, Process | None] = {}
-        """The given ids that processes of this host have, until their jobs are handed back [K13]."""
         self._been_ready = False
         self._refused: str | None = None
         self._fork_server = ForkServer(address, environment, forks=settings.start == "fork")
@@ -73,7 +70,7 @@ class Supervisor:
         """Return whether jobs can be run right now, and what that hangs on: the store answers, it takes what
         is written and what dead children held, a child is up and moves, and none is idle that could work."""
         up = [child for child in self._children if child.ready.is_set() and not child.still]
-        reachable, stopping = self.member.reachable, self._shutdown.draining.is_set()
+        reachable, stopping = self.member.reachable, self._shutdown.begun.is_set()
         settled = not self._unsettled
         unresponsive = sum(child.unresponsive for child in self._children)
         writes = "full" if any(child.status_memory.is_full for child in up) else self.member.writes
@@ -101,8 +98,8 @@ class Supervisor:
         costing = asyncio.create_task(log_polling(self._store, self._settings.queues))
         try:
             async with asyncio.TaskGroup() as group:
-                for _ in range(self._settings.processes):
-                    group.create_task(self._keep())
+                for place in range(1, self._settings.processes + 1):
+                    group.create_task(self._keep(place))
         finally:
             chores = (membership, watching, forking, costing)
             for task in chores:
@@ -112,14 +109,14 @@ class Supervisor:
             raise ConfigurationError(self._refused)
 
     def stop(self) -> None:
-        """Drain; when called again, stop now."""
+        """Shut down; when called again, stop now."""
         match self._shutdown.signalled():
             case Stop.DRAIN:
                 logger.info(
                     "stopping: running jobs have %g s to finish; stop again to hand them back now",
                     self._settings.shutdown,
                 )
-                self._drain()
+                self._begin_shutdown()
             case Stop.NOW:
                 logger.info("stopping now: running jobs are handed back")
                 for child in self._children:
@@ -127,10 +124,10 @@ class Supervisor:
             case Stop.REPEATED:
                 logger.debug("two signals at once count as one")
 
-    def _drain(self) -> None:
-        self._shutdown.drain()
+    def _begin_shutdown(self) -> None:
+        self._shutdown.begin()
         for child in self._children:
-            child.drain()
+            child.shutdown()
 
     def reload(self) -> None:
         """The code has changed: replace every child, each after it has finished what it runs."""
@@ -139,21 +136,21 @@ class Supervisor:
         self._fork_server.renew()
         for child in self._children:
             child.reason = "the code has changed"
-            child.drain()
+            child.shutdown()
 
     # -- one place in the row of children ------------------------------------------------------------------
 
-    async def _keep(self) -> None:
-        """Keep one child alive: start it, see it out, replace it."""
+    async def _keep(self, number: int) -> None:
+        """Keep one child alive: start it, see it out, replace it. `number` is that of its place."""
         failures = 0
         replacement: Process | None = None
-        while replacement is not None or not self._shutdown.draining.is_set():
-            changed, run = self._changed, ChildRun(failures, replacement)
+        while replacement is not None or not self._shutdown.begun.is_set():
+            changed, run = self._changed, ChildRun(number, failures, replacement)
             running = asyncio.create_task(self._run_child(run))
             await first(running, run.follow.wait(), run.died.wait())
             replacement = await self._replacement(run, running) if run.died.is_set() else None
             if replacement is not None and changed.is_set():
-                replacement.drain()  # it has loaded the code of before
+                replacement.shutdown()  # it has loaded the code of before
             if not running.done():
                 self._leavers.add(running)
                 running.add_done_callback(self._leavers.discard)
@@ -163,22 +160,21 @@ class Supervisor:
                 failures = 0
                 continue
             failures = run.failures
-            if not self._shutdown.draining.is_set():
+            if not self._shutdown.begun.is_set():
                 pause = RESTARTS.delay(failures - 1, random.random())  # the first is replaced at once
                 or_else = ", or when the code has changed" if self._reloads else ""
                 if pause:
                     logger.info("a new process starts in %.1f s%s", pause, or_else)
-                    await first(asyncio.sleep(pause), self._shutdown.draining.wait(), changed.wait())
+                    await first(asyncio.sleep(pause), self._shutdown.begun.wait(), changed.wait())
                     failures = 0 if changed.is_set() else failures
         if self._leavers:
             await asyncio.wait(set(self._leavers))
 
     async def _replacement(self, run: ChildRun, running: asyncio.Task[bool]) -> Process | None:
         """The process that takes a dead child's place, if that may be at once. It registers while the dead
-        one's jobs are handed back, and is given slots after that. An id that it is given is not free before:
-        then it starts in its turn [K13]."""
-        may = run.failures == 1 and not self._shutdown.draining.is_set() and not self._settings.worker_id
-        starting = asyncio.create_task(self._try_to_start()) if may else None
+        one's jobs are handed back, and is given slots after that."""
+        may = run.failures == 1 and not self._shutdown.begun.is_set()
+        starting = asyncio.create_task(self._try_to_start(run.number)) if may else None
         try:
             await first(running)
             return None if starting is None else await starting
@@ -191,14 +187,14 @@ class Supervisor:
     async def _run_child(self, run: ChildRun) -> bool:
         """One child from start to hand-back. True: it left in good order. What goes wrong costs this place a
         pause, and the others nothing."""
-        changed, child = self._changed, run.child or await self._try_to_start()
+        changed, child = self._changed, run.child or await self._try_to_start(run.number)
         if child is None:
             return False
         label = child.label
         logger.debug("worker %s starts, process %d", label, child.pid)
         self._children.add(child)
         if changed.is_set():
-            child.drain()  # it may have loaded the code of before
+            child.shutdown()  # it may have loaded the code of before
         try:
             code = await self._see_out(child, run, label)
             orderly = child.leaving and not child.overdue and code == 0
@@ -210,15 +206,14 @@ class Supervisor:
             return False
         finally:
             self._children.discard(child)
-            self._ids = {own: other for own, other in self._ids.items() if other is not child}
             child.status_memory.close()
         return orderly
 
-    async def _try_to_start(self) -> Process | None:
+    async def _try_to_start(self, number: int) -> Process | None:
         """A child; None: it cannot be had, or is not wanted any more."""
-        starting = asyncio.create_task(self._start())
+        starting = asyncio.create_task(self._start(number))
         try:
-            await first(starting, self._shutdown.draining.wait())
+            await first(starting, self._shutdown.begun.wait())
             return starting.result() if starting.done() else None
         except OSError as error:
             logger.error("cannot start a process: %s", error)
@@ -230,32 +225,15 @@ class Supervisor:
                 await to_the_end(_dismiss(starting))
         return None
 
-    async def _start(self) -> Process:
+    async def _start(self, number: int) -> Process:
         settings = self._settings
-        given = self._free_id()
+        given = f"{settings.worker_id}.{number}" if settings.worker_id else ""
         label = make_label(settings.label_prefix, settings.label_version, given)
         queues = {name: None if n is None else int(n) for name, n in settings.queues.items()}
-        start = Start(self._address, label, queues, given)
-        self._ids[given] = None
-        try:
-            child: Process | None = None
-            while child is None:
-                with contextlib.suppress(ForkServerGone):
-                    child = await Process.start(start, self.member, self._fork_server.fork, self._environment)
-        except BaseException:
-            self._ids.pop(given, None)  # without an id, those that start at once share one entry
-            raise
-        self._ids[given] = child
-        return child
-
-    def _free_id(self) -> str:
-        """ID.1, ID.2 …: the first that no process of this host has. One that takes the place of another which
-        still leaves has the next [K13]."""
-        given = self._settings.worker_id
-        if not given:
-            return ""
-        self._ids = {own: child for own, child in self._ids.items() if child is None or not child.dismissed}
-        return next(own for number in count(1) if (own := f"{given}.{number}") not in self._ids)
+        start = Start(self._address, label, queues)
+        while True:
+            with contextlib.suppress(ForkServerGone):
+                return await Process.start(start, self.member, self._fork_server.fork, self._environment)
 
     async def _see_out(self, child: Process, run: ChildRun, label: str) -> int:
         """Hear a child until its end; the answer is its exit code."""
@@ -273,7 +251,7 @@ class Supervisor:
                 logger.exception("process %d sent an invalid message; killing it", child.pid)
                 child.kill()
 
-        if self._shutdown.draining.is_set():
+        if self._shutdown.begun.is_set():
             child.stop_now()
         listening = asyncio.create_task(listen())
         try:
@@ -294,7 +272,7 @@ class Supervisor:
             if not self._been_ready and not self._reloads:
                 # It never ran, so that to try again would not help.
                 self._refused = child.failure
-                self._drain()
+                self._begin_shutdown()
         elif orderly:
             logger.info("worker %s left%s", label, f": {child.reason}" if child.reason else "")
         else:

@@ -1,5 +1,5 @@
 """Counts and notes of one process, until they are reported to the store: samples of a minute [M1], events
-[M2], gauges [M3].
+[M2].
 
 It is fed by whole flushes, since a child finishes a job every 11 µs: a plain success costs it less than a
 third of one. How long a job had been ready when it was started is reckoned from when its outcome was handed
@@ -21,7 +21,6 @@ from windlass.core.states import Kind
 from windlass.settings import Events, Settings
 from windlass.store.records import Claim, ClaimedJob, Depth, Event, EventKind, Outcome, Rescued
 from windlass.worker.reports.eventbuffer import BUFFER, EventBuffer
-from windlass.worker.reports.gauges import GaugeBuffer
 from windlass.worker.reports.store_clock import StoreClock
 from windlass.worker.reports.timeline import ending, event_of
 
@@ -60,7 +59,6 @@ class Recorder:
         """Runs whose end was written down, since this process began. A job that was passed on and never
         started is none."""
         self.events: Final = EventBuffer(events, buffer)
-        self.gauges: Final = GaugeBuffer(self.clock)
         self._samples: dict[tuple[int, str, str], Sample] = {}
         self._minute = NOT_YET
 

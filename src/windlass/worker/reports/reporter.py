@@ -136,14 +136,13 @@ class Reporter:
         vitals = None
         if last or recorder.fresh or self._running or time.monotonic() - self._vitals_at >= QUIET:
             vitals = self._next_vitals()
-        if vitals is None and not (recorder.fresh or len(recorder.events) or recorder.gauges.any(last=last)):
+        if vitals is None and not (recorder.fresh or len(recorder.events)):
             return False
         if not recorder.clock.known and not last:
             report = Report(vitals=vitals)  # ask for the time first: events are stamped by the store's clock
         else:
             events = recorder.events.oldest(MAX_EVENTS, recorder.clock)
-            gauges = recorder.gauges.take(last=last)
-            report = Report(samples=recorder.samples(), gauges=gauges, events=events, vitals=vitals)
+            report = Report(samples=recorder.samples(), events=events, vitals=vitals)
         self._number += 1
         self._sent = Sent(self._source, self._number, report)
         return True
@@ -175,9 +174,7 @@ class Reporter:
                 self.recorder.count("dropped", len(sent.report.events))
             return False
         self._outages.recovered("reports")
-        answered = time.monotonic()
-        self.recorder.clock.learn(now, asked, answered)
-        self.recorder.gauges.called((answered - asked) * 1000.0)
+        self.recorder.clock.learn(now, asked, time.monotonic())
         self._forget(sent)
         return True
 

@@ -43,7 +43,7 @@ class StatusMemory:
 
     @classmethod
     def make(cls, entries: int) -> StatusMemory:
-        """A new table with room for so many jobs."""
+        """Make a table with room for `entries` jobs."""
         fd, path = tempfile.mkstemp(prefix="windlass-status-")
         try:
             os.ftruncate(fd, TABLE + entries * ENTRY.size)
@@ -57,7 +57,7 @@ class StatusMemory:
         return cls(-1, TABLE + entries * ENTRY.size)
 
     def enter(self, job: int, deadline: float) -> int:
-        """A job starts. The answer is its place, or -1 where there is no room: then nobody watches it."""
+        """Note a job that starts. Return its place, or -1 where there is no room: then it is not watched."""
         place = self._free.pop() if self._free else self._fill()
         if place < 0:
             return -1
@@ -65,7 +65,7 @@ class StatusMemory:
         return place
 
     def _fill(self) -> int:
-        """A place that was never used, which counts as filled before it is; -1: there is none."""
+        """Return a place that was never used, which counts as filled from now on; -1: there is none."""
         place = self._filled
         if place + ENTRY.size > len(self._memory):
             return -1
@@ -74,33 +74,33 @@ class StatusMemory:
         return place
 
     def leave(self, place: int) -> None:
-        """The job at this place has ended."""
+        """Free the place of a job that has ended."""
         if place >= 0:
             ENTRY.pack_into(self._memory, place, 0, 0.0)
             self._free.append(place)
 
     def running(self) -> dict[int, float]:
-        """The jobs noted, each with its deadline."""
+        """Return the jobs noted, each with its deadline."""
         (filled,) = PLACE.unpack_from(self._memory, FILLED)
         table = self._memory[TABLE : max(TABLE, filled)]
         return {job: deadline for job, deadline in ENTRY.iter_unpack(table) if job}
 
     def overdue(self, grace: float) -> list[int]:
-        """The jobs that should have ended more than `grace` seconds ago. An entry with deadline 0 is being
-        written: a child may lose the processor between its two words."""
+        """Return the jobs that should have ended more than `grace` seconds ago. An entry with deadline 0 is
+        being written: a child may lose the processor between its two words."""
         limit = time.monotonic() - grace
         return [job for job, deadline in self.running().items() if 0.0 < deadline < limit]
 
     def tick(self) -> None:
-        """The loop turns."""
+        """Note that the loop turns."""
         WORD.pack_into(self._memory, TICKED, time.monotonic())
 
     def answered(self, *, room: bool = True) -> None:
-        """The store has answered a claim, or there is no `room` to claim anything for."""
+        """Note that the store has answered a claim, or that there is no `room` to claim for."""
         WORD.pack_into(self._memory, ANSWERED, time.monotonic() if room else math.inf)
 
     def full(self, *, full: bool = True) -> None:
-        """The store has no room for a write, or has taken one again."""
+        """Note that the store has no room for a write, or has taken one again."""
         WORD.pack_into(self._memory, FULL, time.monotonic() if full else 0.0)
 
     @property
@@ -111,12 +111,12 @@ class StatusMemory:
 
     @property
     def ticked_at(self) -> float:
-        """When the loop last turned; 0: never."""
+        """Return when the loop last turned; 0: never."""
         return float(WORD.unpack_from(self._memory, TICKED)[0])
 
     @property
     def answered_at(self) -> float:
-        """When the store last answered a claim; infinity while there is no room for one, 0: never."""
+        """Return when the store last answered a claim; infinity while there is no room for one, 0: never."""
         return float(WORD.unpack_from(self._memory, ANSWERED)[0])
 
     def close(self) -> None:

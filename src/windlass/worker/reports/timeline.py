@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final, cast
 
 from windlass.core.states import Kind
+from windlass.endings import FOR_EVER
 from windlass.presentation.text import one_line, span
-from windlass.signals import FOR_EVER
 from windlass.store.records import Event, EventKind, Outcome
 
 LONGEST_ERROR: Final = 300

@@ -13,8 +13,8 @@ from tests.stock import BOTH
 from tests.store.postgres.kit import Base, Session
 from tests.store.postgres.plans import explained, plans
 from windlass.core.states import Kind, State
-from windlass.store.postgres.listing import record
 from windlass.store.postgres.listing_walk import FIRST_ROWS, MAX_ROWS, Walk
+from windlass.store.postgres.rows import record_of
 from windlass.store.records import JobFilter, JobRecord
 
 pytestmark = BOTH
@@ -127,7 +127,7 @@ async def test_a_whole_walk_shows_what_the_view_shows(alone: Base) -> None:
     for queue in (None, "default", "other", alone.queue):
         for state in (None, *State):
             rows = await alone.look.rows(VIEW, queue, state, None)
-            expected = plain([record(row) for row in rows])
+            expected = plain([record_of(JobRecord, row) for row in rows])
             size = 1 if queue == "other" else 7 if state is None else 50
             assert plain(await walked(rig, JobFilter(queue=queue, state=state), size)) == expected, (
                 queue,
@@ -137,7 +137,9 @@ async def test_a_whole_walk_shows_what_the_view_shows(alone: Base) -> None:
     assert seen == set(State)
     for task in ("waits", "doomed", "short", "nobody"):
         rows = await alone.look.rows(VIEW, None, None, task)
-        assert plain(await walked(rig, JobFilter(task=task), 50)) == plain([record(row) for row in rows])
+        assert plain(await walked(rig, JobFilter(task=task), 50)) == plain(
+            [record_of(JobRecord, row) for row in rows]
+        )
 
 
 async def test_a_cursor_outlives_lanes_and_kinds_it_does_not_know(alone: Base) -> None:

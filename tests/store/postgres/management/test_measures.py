@@ -50,7 +50,7 @@ async def test_what_is_told_twice_counts_once(alone: Base) -> None:
 async def test_telling_is_all_or_nothing(alone: Base) -> None:
     """[M2] What was rolled back can be told again under its number."""
     store = await alone.store()
-    tell = "SELECT windlass.report(5, 1, '[{\"at\": 60}]', NULL, $1, NULL)"
+    tell = "SELECT windlass.report(5, 1, '[{\"at\": 60}]', $1, NULL)"
     with pytest.raises(asyncpg.NotNullViolationError):
         await alone.look.run(tell, '[{"at": 1, "kind": "dead"}, {"at": 2}]')
     assert (await store.health()).reports == 0
@@ -66,7 +66,7 @@ async def test_telling_waits_for_no_job_and_no_job_waits_for_it(alone: Base) -> 
     reporter, store = await alone.session(), await alone.store()
     await reporter.begin()
     await reporter.run(
-        "SELECT windlass.report($1, 1, '[]', NULL, '[{\"at\": 1, \"kind\": \"dead\"}]', '{}')", worker
+        "SELECT windlass.report($1, 1, '[]', '[{\"at\": 1, \"kind\": \"dead\"}]', '{}')", worker
     )
     await reporter.value("SELECT busy FROM windlass.rollup_take(10, 0)")
     async with within(5):
@@ -126,7 +126,7 @@ async def test_reports_that_cannot_be_read_do_not_stop_the_rollup(
     good = '{"at": 60, "queue": "q", "task": "t", "counts": {"succeeded": 1}}'
     bad = ('{"at": 60}', f'[{good}, {{"at": 60, "counts": "many"}}, {good}]', '[{"at": 60.5}]')
     for number, text in enumerate(bad):
-        await alone.look.run("SELECT windlass.report($1, 1, $2, NULL, NULL, NULL)", number, text)
+        await alone.look.run("SELECT windlass.report($1, 1, $2, NULL, NULL)", number, text)
     await store.report(9, 1, Report(samples=[sample()]))
     assert (await store.rollup()).folded == 4
     assert (await total(store), (await store.health()).reports) == (3, 0)
@@ -175,9 +175,7 @@ async def test_what_was_forgotten_is_not_looked_through_again(
     monkeypatch.setattr(measures, "GRACE", 0.0)
     store, late = await alone.store(), await alone.session()
     await late.begin()
-    await late.run(
-        "SELECT windlass.report(6, 1, $1, NULL, NULL, NULL)", msgspec.json.encode([sample(10)]).decode()
-    )
+    await late.run("SELECT windlass.report(6, 1, $1, NULL, NULL)", msgspec.json.encode([sample(10)]).decode())
     for number in (1, 2):
         await store.report(5, number, Report(samples=[sample()]))
     assert (await store.rollup()).folded == 2
@@ -224,7 +222,7 @@ async def test_what_has_outlived_its_time_goes_in_bounded_steps(alone: Base) -> 
     for source in (1, 2):
         await store.report(source, 1, Report(samples=samples[source:], events=events[source:], vitals=vitals))
     await store.rollup()
-    expire = "SELECT removed, more FROM windlass.rollup_expire($1, '{}', '{}', '{}', 1e9, $2, 86400)"
+    expire = "SELECT removed, more FROM windlass.rollup_expire($1, '{}', '{}', 1e9, $2, 86400)"
     assert tuple(await alone.look.row(expire, 2, 5)) == (2, True)
     assert tuple(await alone.look.row(expire, 2, 5)) == (0, False)
     assert [event.text for event in await store.events()] == ["4", "3", "2", "4", "3"]
@@ -370,6 +368,6 @@ async def test_events_of_the_epoch_before_stay(alone: Base) -> None:
         await store.report(1, n + 1, Report(events=events))
         await alone.look.run("SELECT windlass.adopt()")
     for most, left in ((9, 9), (5, 5), (4, 4), (3, 3), (2, 2)):
-        await alone.look.run("SELECT windlass.rollup_expire(100, '{}', '{}', '{}', 3600, $1, 3600)", most)
+        await alone.look.run("SELECT windlass.rollup_expire(100, '{}', '{}', 3600, $1, 3600)", most)
         assert len(await store.events()) == left
     assert [event.text for event in await store.events()] == ["22", "21"]

@@ -14,8 +14,10 @@ from tests.cli.kit import RealTime
 from tests.conformance.kit import Rig, failure
 from tests.postgres import Server
 from tests.store.postgres.kit import Base
+from windlass import Windlass
 from windlass.core.states import Kind
-from windlass.handles import bulk
+from windlass.operations import walks
+from windlass.operations.operation import CODE, Ops
 from windlass.store.postgres.connections.connect import Connection
 from windlass.store.records import ClaimedJob, JobFilter
 
@@ -115,10 +117,12 @@ async def test_a_count_and_a_bulk_action_miss_none_either(
     for n in (1, 2, 3, 4, 6, 9, 12):
         world = await World.made(rig, f"q{n}")
         async with before_statement(monkeypatch, n, lambda: move(world)):  # noqa: B023
-            assert await bulk.count(rig.store, JobFilter(queue=world.queue)) == bulk.Count(len(world.ids))
+            assert await walks.count(rig.store, JobFilter(queue=world.queue)) == walks.Count(len(world.ids))
         world = await World.made(rig, f"r{n}")
         async with before_statement(monkeypatch, n, lambda: move(world)):  # noqa: B023
-            answers = await bulk.apply(rig.store, JobFilter(queue=world.queue), "cancel")
+            answers = await walks.apply(
+                Ops(Windlass(), rig.store, CODE), JobFilter(queue=world.queue), "cancel"
+            )
         assert sum(answers.values()) == len(world.ids), n
         assert "not_found" not in answers
 

@@ -12,13 +12,13 @@ from windlass.store.records import WorkerInfo
 READ_COMMITTED = (
     "adopt admit admit_gates admit_ring advance change close_group count_lock declare_lane delete_dead "
     "deliver_signals end_aside end_expired end_waiting fire_schedule follow hand_back lane_lock places_of "
-    "promote register request_cancels retry_many rollup_take rotation_begin rotation_lock split sweep_gates "
+    "promote request_cancels retry_many rollup_take rotation_begin rotation_lock split sweep_gates "
     "sweep_passes try_lock_waiting"
 )
 """They take a lock and then read what is younger than it, which an older snapshot would hide [rule 2]."""
 EPOCH = "ensure_lane hand_back heartbeat lead register rotation_begin take_ahead worker_alone worker_fence"
 """They give out numbers or trust a worker, which nobody may after a recovery [S3]."""
-GIVEN = {"p_id": "2", "p_name": "'name'", "p_queue": "'queue'", "p_worker": "1"}
+GIVEN = {"p_id": "2", "p_queue": "'queue'", "p_worker": "1"}
 """Arguments without which a function refuses the call before it comes to the guard; the others are NULL."""
 ARGUMENTS = """
 SELECT p.proname, p.prokind,

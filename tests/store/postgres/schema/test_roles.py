@@ -22,6 +22,7 @@ from windlass.store.records import (
     JobFilter,
     Need,
     NewJob,
+    Once,
     Options,
     Outcome,
     PartPlan,
@@ -148,7 +149,8 @@ async def test_a_producer_enqueues_in_every_way(alone: Base, role: MakeRole) -> 
 async def test_w2_a_producer_sends_signals_to_jobs_that_it_may_not_look_at(
     alone: Base, role: MakeRole, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """[rule 11] Who waits is asked once: each refusal is a line in the log of the server."""
+    """[rule 11] Who waits is asked for those that are sent once, and that once: each refusal is a line in the
+    log of the server."""
     own, asked = await alone.store(role("producer")), list[int]()
     waits = own.waits
 
@@ -156,9 +158,12 @@ async def test_w2_a_producer_sends_signals_to_jobs_that_it_may_not_look_at(
         asked.append(job)
         return await waits(limit, job=job, signal=signal)
 
-    monkeypatch.setattr(own, "waits", look)
+    monkeypatch.setattr(own._signals, "_waits", look)
     (job,) = await own.enqueue([NewJob(task="t", payload="{}")])
     assert [await NewSignal(job.id, "go", "1", "1").send(own) for _ in range(2)] == ["kept", "kept"]
+    assert asked == []
+    keyed = [NewSignal(job.id, "go", "1", "1", Once(key)) for key in "ab"]
+    assert [await signal.send(own) for signal in keyed] == ["kept", "kept"]
     assert asked == [job.id]
 
 

@@ -41,10 +41,8 @@ BY_CODE: Final[dict[str, type[errors.WindlassError]]] = {
     "22P05": errors.InvalidPayload,
     "22021": errors.InvalidPayload,
 }
-_ABOUT = {
-    "WL001": errors.AlreadyEnqueued, "WL019": errors.Finalizing, "WL020": errors.WorkerIdTaken
-}  # fmt: skip
-"""The detail names the job, or the worker, that it is about."""
+_ABOUT = {"WL001": errors.AlreadyEnqueued, "WL019": errors.Finalizing}
+"""The detail names the job that it is about."""
 _GONE = "The schema does not exist, or no longer: restore it, or run `windlass migrate`"
 _HINTS = {
     "3F000": _GONE,

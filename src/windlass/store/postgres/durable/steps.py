@@ -14,6 +14,7 @@ from windlass.store.postgres.connections.database import Database
 from windlass.store.postgres.durable.calls import claims_in
 from windlass.store.postgres.durable.intake import Intake
 from windlass.store.postgres.outcomes import ending
+from windlass.store.postgres.rows import record_of
 from windlass.store.records import ClaimedJob, Step
 
 APART: Final = timedelta(microseconds=1)
@@ -47,7 +48,7 @@ class Steps:
 
     async def steps(self, job: int) -> list[Step]:
         """See Store.steps."""
-        return [_step(row) for row in await self._db.query("steps", job)]
+        return [record_of(Step, row) for row in await self._db.query("steps", job)]
 
     async def _save(self, worker: int, steps: Sequence[tuple[ClaimedJob, Step]]) -> list[Step | ClaimLost]:
         async with self._db.connection(self._db.deadline) as connection:
@@ -93,14 +94,3 @@ class Steps:
 
 def _lost(job: ClaimedJob) -> ClaimLost:
     return ClaimLost(f"job {job.id} is no longer held by claim {job.claim}; its step was refused")
-
-
-def _step(row: Any) -> Step:
-    return Step(
-        name=row["name"],
-        result=row["result"],
-        code=row["code"],
-        attempt=row["attempt"],
-        left=row["remaining"],
-        at=row["at"].timestamp(),
-    )

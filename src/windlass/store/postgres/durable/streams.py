@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import asyncpg
 
@@ -14,6 +14,7 @@ from windlass.core.states import FINISHED, State
 from windlass.store.postgres import schema as schemas
 from windlass.store.postgres.connections.database import Database
 from windlass.store.postgres.connections.listener import STREAM, Listener
+from windlass.store.postgres.rows import record_of
 from windlass.store.records import Emits, Emitted, StreamPage
 
 AT_ONCE: Final = 64
@@ -78,7 +79,7 @@ class Streams:
                 self._note_watched(job)
             read = schemas.call("read_stream", 4, self._db.schema)
             rows = await connection.fetch(read, job, after, AT_ONCE, not waits)
-        batches = [_batch(row) for row in rows if row["position"] is not None]
+        batches = [record_of(Emitted, row) for row in rows if row["position"] is not None]
         state = next((State(row["state"]) for row in rows if row["position"] is None), None)
         return StreamPage(batches if state or waits else [], state, len(batches) == AT_ONCE)
 
@@ -87,14 +88,3 @@ class Streams:
         if len(self._watched) >= MANY:
             self._watched = {each: until for each, until in self._watched.items() if until >= now}
         self._watched[job] = now + WATCH_AGAIN
-
-
-def _batch(row: Any) -> Emitted:
-    return Emitted(
-        position=row["position"],
-        n=row["n"],
-        attempt=row["attempt"],
-        run=row["run"],
-        at=row["at"].timestamp(),
-        events=row["events"],
-    )

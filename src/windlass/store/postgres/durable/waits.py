@@ -10,6 +10,7 @@ from windlass.errors import ClaimLost
 from windlass.store.postgres.connections.database import Database
 from windlass.store.postgres.durable.calls import claims_in
 from windlass.store.postgres.durable.intake import Intake
+from windlass.store.postgres.rows import record_of
 from windlass.store.records import SIGNAL, TIMEOUT, Awaited, ClaimedJob, Step, Wait, WaitRecord
 
 Asked: TypeAlias = tuple[ClaimedJob, Wait]
@@ -55,20 +56,7 @@ class Waits:
     ) -> list[WaitRecord]:
         """See Store.waits."""
         rows = await self._db.query("waits", job, before, signal, limit)
-        return [
-            WaitRecord(
-                job=row["job"],
-                task=row["task"],
-                queue=row["queue"],
-                signal=row["signal"],
-                since=row["since"],
-                until=row["until"],
-                shape=row["shape"],
-                name=row["name"],
-                number=row["no"],
-            )
-            for row in rows
-        ]
+        return [record_of(WaitRecord, row) for row in rows]
 
 
 def _awaited(

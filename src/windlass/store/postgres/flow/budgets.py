@@ -21,7 +21,6 @@ from windlass.store.records import BudgetRecord, ClaimedJob, Governed, Lease, Ru
 LARGEST: Final = 2**31 - 1
 _encode = msgspec.json.Encoder().encode
 _governor = msgspec.json.Decoder(Governor).decode
-_times = msgspec.json.Decoder(dict[int, int]).decode
 
 
 class Budgets:
@@ -59,7 +58,7 @@ class Budgets:
     async def take(self, budget: str, n: int, key: str = "") -> Taken:
         """See Store.take."""
         row = await self._db.call("take_tokens", budget, min(n, LARGEST), key)
-        return Taken(row["granted"], row["wait"])
+        return record_of(Taken, row)
 
     async def lease(
         self,
@@ -94,10 +93,7 @@ class Budgets:
 
     async def usage(self, budget: str, limit: int = 100) -> list[Usage]:
         """See Store.usage."""
-        return [
-            Usage(row["key"], row["used"], row["until"])
-            for row in await self._db.query("usage", budget, limit)
-        ]
+        return [record_of(Usage, row) for row in await self._db.query("usage", budget, limit)]
 
     async def settle(self, budget: str, more: int, key: str = "", age: float = 0.0) -> None:
         """See Store.settle."""
@@ -155,6 +151,6 @@ def _record(row: Any) -> BudgetRecord:
 
 
 def _governed(row: Any) -> Governed:
-    window = record_of(Window, row, times=_times(row["times"]))
+    window = record_of(Window, row)
     known = None if row["state"] is None else _governor(row["state"])
     return Governed(row["queue"], window, row["rate_min"], row["rate_max"], known)

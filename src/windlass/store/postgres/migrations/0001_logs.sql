@@ -13,7 +13,7 @@
 --   budgets     budget, bucket, governor, observed
 --   parents     parent, part, part_event
 --   schedules   schedule
---   measures    report, reporter, measured, history, event
+--   measures    report, reporter, measured, event
 --   counts      ended_count, counted_lane, ended_aside
 --   adoption    epoch_mark
 --
@@ -307,8 +307,6 @@ CREATE TABLE windlass.worker (
     flushed    bigint NOT NULL DEFAULT 0,
     lease      float8 NOT NULL DEFAULT 30,
     tasks      jsonb NOT NULL DEFAULT '{}',  -- those that it knows, and the queue of each
-    name       text NOT NULL DEFAULT '',
-    process    text NOT NULL DEFAULT '',
     abilities  text[] NOT NULL DEFAULT '{}'
 );
 CREATE TABLE windlass.worker_life (
@@ -661,8 +659,8 @@ CREATE TABLE windlass.imported (
 -- Gates: where keyed and limited jobs wait until there is room for them [F1] [F3] [F6]; see
 -- windlass.core.flow.gates. A held job stands in the waiting list of a gate, or, where that is NULL, in the
 -- ring of its fair key. `since` is when it became ready. `need`: how much of the gate's room it takes, which
--- is 1 but for tokens. `replaces`: the job in a lane whose place it takes [E6]. It has its turn in the list of
--- its ordering key, and nobody passes it there; it goes on when that one is gone, see replace_step.
+-- is 1 but for tokens. `replaces`: the job in a lane whose place it takes [E6]. It has its turn in the list
+-- of its ordering key, and nobody passes it there; it goes on when that one is gone, see replace_step.
 CREATE SEQUENCE windlass.held_turn MINVALUE 1 NO CYCLE CACHE 1;
 CREATE TABLE windlass.held (
     id          bigint PRIMARY KEY,
@@ -998,15 +996,14 @@ CREATE INDEX ON windlass.schedule (last_at) WHERE NOT paused;
 
 -- ==== Measures ====
 
--- Reports of processes that no rollup has folded yet: samples and gauges of core.rollup, as JSON. Only added
--- to, then removed. No job waits for a lock on this or on anything below.
+-- Reports of processes that no rollup has folded yet: samples of core.rollup, as JSON. Only added to, then
+-- removed. No job waits for a lock on this or on anything below.
 CREATE TABLE windlass.report (
     id      bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     source  bigint NOT NULL,
     number  bigint NOT NULL,
     at      timestamptz NOT NULL,
-    samples json,
-    gauges  json
+    samples json
 );
 
 -- Who has reported, and the number of its last call: one that comes again changes nothing.
@@ -1030,19 +1027,6 @@ CREATE TABLE windlass.measured (
     PRIMARY KEY (span, queue, task, at)
 ) WITH (fillfactor = 70);
 CREATE INDEX ON windlass.measured (span, at);
-
--- What gauges showed [M3]: of a worker by its label, of a host by its name, of all workers as worker '', of
--- the store as store ''. Spans of 60 and 3600 seconds. Packed, see store/measures.py. Most rows are the
--- minute of one worker, and written once.
-CREATE TABLE windlass.history (
-    at     bigint NOT NULL,
-    span   int NOT NULL,
-    of     text COLLATE "C" NOT NULL,
-    name   text COLLATE "C" NOT NULL,
-    gauges bytea NOT NULL,
-    PRIMARY KEY (span, of, name, at)
-) WITH (fillfactor = 90);
-CREATE INDEX ON windlass.history (span, at);
 
 -- Timelines [M2]. Their times are those that processes reported, in seconds since the epoch.
 CREATE TABLE windlass.event (

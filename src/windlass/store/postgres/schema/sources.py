@@ -1,7 +1,8 @@
 """The content of `sql/*.sql`, one file per module: functions, procedures and views, and at the end the
 statements that the store sends, each below a line `-- :name`. An empty line separates them, and none has one
 inside. What imports jobs stands in `store/moving`, beside its Python. In the files the schema is called
-windlass; `schema.py` puts the real name. Constants that Python has, too, are named: see `constants.py`."""
+windlass; `schema.py` puts the real name. Constants that Python has, too, are named: see `constants.py`; so
+are lists of columns: see `windlass.store.columns`."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from importlib import resources
 from importlib.resources.abc import Traversable
 from typing import NamedTuple
 
+from windlass.store.columns import FRAGMENTS
 from windlass.store.postgres.schema.constants import with_constants
 
 _ROOT = resources.files("windlass.store.postgres")
@@ -77,6 +79,8 @@ def _files(folder: str) -> dict[str, str]:
     found = dict(sorted(_below(_ROOT / folder)))
     if folder == "sql":
         found |= {"moving": _MOVING.read_text("utf-8")}
+        for mark, columns in FRAGMENTS.items():
+            found = {name: text.replace(mark, columns) for name, text in found.items()}
         found = {name: with_constants(text) for name, text in found.items()}
     return found
 

@@ -655,7 +655,8 @@ BEGIN
                                    (w.ready).deaths, p_lane.queue, NULL, (w.ready).task, (w.ready).payload,
                                    (w.ready).options,
                                    CASE WHEN pg_try_advisory_xact_lock(v_space, hashtext(p.gate))
-                                        THEN p.gate END, 1, NULL)::windlass.held ORDER BY (w.ready).seq), '{}'),
+                                        THEN p.gate END, 1, NULL)::windlass.held
+                                   ORDER BY (w.ready).seq), '{}'),
            coalesce(array_agg((w.ready).seq ORDER BY (w.ready).seq), '{}'),
            coalesce(bool_and((w.ready).deaths = 0 AND (w.ready).task <> ALL (p_tokens)
                              AND coalesce((w.ready).options::text !~ '"(part|fair_key|expires_at)"', true)

@@ -272,7 +272,7 @@ SELECT coalesce(r.result, p.result) AS result,
        CASE WHEN d.errors IS NOT NULL THEN d.errors
             WHEN EXISTS (SELECT FROM windlass.failure f WHERE f.job = j.id OFFSET 0)
             THEN windlass.failures_of(j.id) END AS errors,
-       q.job IS NOT NULL OR coalesce(p.cancelling, false) AS cancel, k.data,
+       q.job IS NOT NULL OR coalesce(p.cancelling, false) AS cancel_requested, k.data,
        coalesce(k.done, e.done, d.done) AS done, coalesce(k.total, e.total, d.total) AS total,
        coalesce(k.at, e.at, d.saved_at) AS at
   FROM unnest($1::bigint[], $2::text[]) WITH ORDINALITY AS j (id, state, i)

@@ -5,11 +5,11 @@
 -- Accepts the report of one process, all of it or nothing, and returns the time. One that was sent
 -- before, by its number, changes nothing.
 -- Callers: the store. May call: worker. Plan: free. Lock: the row of its source, which nobody else takes;
--- none that a job takes. p_samples, p_gauges, p_events, p_vitals: NULL where there are none; vitals that are
--- not reported again stay. An event does not lie in the future, so that those with lower numbers are the
+-- none that a job takes. p_samples, p_events, p_vitals: NULL where there are none; vitals that are not
+-- reported again stay. An event does not lie in the future, so that those with lower numbers are the
 -- older ones.
 CREATE OR REPLACE FUNCTION windlass.report(
-    p_source bigint, p_number bigint, p_samples json, p_gauges json, p_events json, p_vitals json)
+    p_source bigint, p_number bigint, p_samples json, p_events json, p_vitals json)
 RETURNS float8
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
@@ -24,18 +24,15 @@ BEGIN
     IF NOT FOUND THEN
         RETURN date_part('epoch', v_now);
     END IF;
-    IF p_samples IS NOT NULL OR p_gauges IS NOT NULL THEN
-        INSERT INTO windlass.report (source, number, at, samples, gauges)
-        VALUES (p_source, p_number, v_now, p_samples, p_gauges);
+    IF p_samples IS NOT NULL THEN
+        INSERT INTO windlass.report (source, number, at, samples)
+        VALUES (p_source, p_number, v_now, p_samples);
     END IF;
     IF p_events IS NOT NULL THEN
-        INSERT INTO windlass.event (at, kind, text, job, queue, task, worker, attempt, ms)
-        SELECT least(e.at, date_part('epoch', v_now)), e.kind, coalesce(e.text, ''), e.job,
-               coalesce(e.queue, ''), coalesce(e.task, ''), coalesce(e.worker, ''), coalesce(e.attempt, 0),
-               e.ms
-          FROM json_to_recordset(p_events)
-            AS e (at float8, kind text, text text, job bigint, queue text, task text, worker text,
-                  attempt int, ms float8);
+        INSERT INTO windlass.event (at, {event})
+        SELECT least(at, date_part('epoch', v_now)), {event}
+          FROM json_populate_recordset(
+                   json_populate_record(NULL::windlass.event, '{unsaid of an event}'), p_events);
     END IF;
     RETURN date_part('epoch', v_now);
 END $$;
@@ -49,8 +46,7 @@ END $$;
 -- Plan: pinned, ordered.
 -- Lock: advisory, (oid of the report table, 0), without waiting, until the transaction ends.
 CREATE OR REPLACE FUNCTION windlass.rollup_take(
-    p_limit int, p_after bigint, OUT busy boolean, OUT given bigint, OUT ids bigint[], OUT samples text[],
-    OUT gauges text[])
+    p_limit int, p_after bigint, OUT busy boolean, OUT given bigint, OUT ids bigint[], OUT samples text[])
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     -- What is read after the lock must be younger than the lock.
@@ -58,8 +54,7 @@ BEGIN
     busy := NOT pg_try_advisory_xact_lock(('windlass.report'::regclass::oid::bigint - 2147483648)::int, 0);
     IF NOT busy THEN
         given := coalesce(pg_sequence_last_value('windlass.report_id_seq'::regclass), 0);
-        SELECT coalesce(array_agg(n.id), '{}'), coalesce(array_agg(n.samples::text), '{}'),
-               coalesce(array_agg(n.gauges::text), '{}') INTO ids, samples, gauges
+        SELECT coalesce(array_agg(n.id), '{}'), coalesce(array_agg(n.samples::text), '{}') INTO ids, samples
           FROM (SELECT * FROM windlass.report x WHERE x.id > p_after ORDER BY x.id LIMIT p_limit) AS n;
     END IF;
 END $$;
@@ -81,32 +76,6 @@ BEGIN
                          OFFSET 0) AS m;
 END $$;
 
--- The rows of gauges at some places, as far as they are there.
--- Callers: the store's rollup, after rollup_take. May call: worker. Plan: pinned.
--- Lock and fence: as rollup_rows.
-CREATE OR REPLACE FUNCTION windlass.history_rows(p_spans int[], p_ats bigint[], p_ofs text[], p_names text[])
-RETURNS SETOF windlass.history
-LANGUAGE plpgsql SECURITY DEFINER AS $$
-BEGIN
-    RETURN QUERY
-    SELECT h.*
-      FROM unnest(p_spans, p_ats, p_ofs, p_names) AS p (span, at, of, name)
-     CROSS JOIN LATERAL (SELECT * FROM windlass.history x
-                          WHERE x.span = p.span AND x.of = p.of AND x.name = p.name AND x.at = p.at
-                         OFFSET 0) AS h;
-END $$;
-
--- Writes the rows of gauges that reports were folded into.
--- Callers: the store's rollup, after history_rows and before rollup_put. May call: worker. Plan: free. Lock:
--- the rows it writes; the caller holds that of rollup_take.
-CREATE OR REPLACE FUNCTION windlass.history_put(
-    p_spans int[], p_ats bigint[], p_ofs text[], p_names text[], p_gauges bytea[]) RETURNS void
-LANGUAGE sql SECURITY DEFINER AS $$
-    INSERT INTO windlass.history (span, at, of, name, gauges)
-    SELECT * FROM unnest(p_spans, p_ats, p_ofs, p_names, p_gauges)
-    ON CONFLICT (span, of, name, at) DO UPDATE SET gauges = excluded.gauges;
-$$;
-
 -- Writes the rows of charts that reports were folded into, and removes those reports.
 -- Callers: the store's rollup, after rollup_take and rollup_rows. May call: worker. Plan: indexed. Lock: the
 -- rows it writes; the caller holds that of rollup_take.
@@ -121,23 +90,21 @@ BEGIN
     DELETE FROM windlass.report WHERE id = ANY (p_reports);
 END $$;
 
--- Removes what has outlived its time, up to p_limit of each: rows of charts and of gauges, by their span (the
--- same spans, other times); events older than p_event_kept seconds or beyond the last p_events; and reporters
--- that have been silent for p_reporter_kept seconds and are no living worker. `more`: of something it took as
--- much as it may.
+-- Removes what has outlived its time, up to p_limit of each: rows of charts, by their span; events older than
+-- p_event_kept seconds or beyond the last p_events; and reporters that have been silent for p_reporter_kept
+-- seconds and are no living worker. `more`: of something it took as much as it may.
 -- Callers: the store's rollup. May call: worker. Plan: pinned. Lock: the rows it removes; the caller holds
 -- that of rollup_take.
 -- Their numbers say how many events there are; what an epoch has passed over, a billion and more, does not
 -- count [S3].
 CREATE OR REPLACE FUNCTION windlass.rollup_expire(
-    p_limit int, p_spans int[], p_kept float8[], p_gauges_kept float8[], p_event_kept float8, p_events bigint,
-    p_reporter_kept float8, OUT removed bigint, OUT more boolean)
+    p_limit int, p_spans int[], p_kept float8[], p_event_kept float8, p_events bigint, p_reporter_kept float8,
+    OUT removed bigint, OUT more boolean)
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     v_now    float8 := windlass.unix_time();
     v_events bigint;
     v_silent bigint;
-    v_gauges bigint;
     v_left   bigint := p_events;
     v_last   bigint := (SELECT max(e.id) FROM windlass.event e);
     v_below  bigint;  -- no event up to this one stays
@@ -162,16 +129,6 @@ BEGIN
     DELETE FROM windlass.measured m USING old o
      WHERE m.span = o.span AND m.queue = o.queue AND m.task = o.task AND m.at = o.at;
     GET DIAGNOSTICS removed = ROW_COUNT;
-    WITH old AS MATERIALIZED (
-        SELECT x.span, x.at, x.of, x.name
-          FROM unnest(p_spans, p_gauges_kept) AS k (span, kept)
-         CROSS JOIN LATERAL (SELECT * FROM windlass.history h
-                              WHERE h.span = k.span AND h.at < floor(v_now - k.kept)::bigint
-                              ORDER BY h.at LIMIT p_limit) AS x
-         LIMIT p_limit)
-    DELETE FROM windlass.history h USING old o
-     WHERE h.span = o.span AND h.of = o.of AND h.name = o.name AND h.at = o.at;
-    GET DIAGNOSTICS v_gauges = ROW_COUNT;
     DELETE FROM windlass.event e
      WHERE e.id IN (SELECT x.id FROM (SELECT y.id, y.at FROM windlass.event y ORDER BY y.id
                                        LIMIT p_limit) AS x
@@ -184,8 +141,8 @@ BEGIN
                                             WHERE l.id = x.source AND l.alive)
                          LIMIT p_limit FOR UPDATE OF x SKIP LOCKED);
     GET DIAGNOSTICS v_silent = ROW_COUNT;
-    more := greatest(removed, v_gauges, v_events, v_silent) >= p_limit;
-    removed := removed + v_gauges + v_events;
+    more := greatest(removed, v_events, v_silent) >= p_limit;
+    removed := removed + v_events;
 END $$;
 
 -- ==== Statements that the store sends ====
@@ -195,12 +152,6 @@ END $$;
 -- Callers: Measures.measured. Lock: none.
 SELECT sample, at, queue, task FROM windlass.measured
  WHERE span = $1 AND queue = $2 AND task = $3 AND at >= $4 AND at < $5 ORDER BY at
-
--- :history
--- The rows of span $1 of what gauges showed of $2 by the name of $3, from $4 until before $5, by time.
--- Callers: Measures.history. Lock: none.
-SELECT gauges, at, of, name FROM windlass.history
- WHERE span = $1 AND of = $2 AND name = $3 AND at >= $4 AND at < $5 ORDER BY at
 
 -- :totals
 -- What was counted since the store was made, of every queue and task.
@@ -219,19 +170,19 @@ SELECT coalesce(max(c.n), 0) AS claims
 -- :events
 -- The latest events below id $1, up to $2.
 -- Callers: Measures.events. Lock: none.
-SELECT id, at, kind, text, job, queue, task, worker, attempt, ms FROM windlass.event
+SELECT id, at, {event} FROM windlass.event
  WHERE id < $1 ORDER BY id DESC LIMIT $2
 
 -- :events_of_job
 -- The latest events of job $3, in queue $4 if given, below id $1, up to $2.
 -- Callers: Measures.events. Lock: none.
-SELECT id, at, kind, text, job, queue, task, worker, attempt, ms FROM windlass.event
+SELECT id, at, {event} FROM windlass.event
  WHERE job = $3 AND id < $1 AND ($4::text IS NULL OR queue = $4) ORDER BY job DESC, id DESC LIMIT $2
 
 -- :events_of_queue
 -- The latest events of queue $3 below id $1, up to $2.
 -- Callers: Measures.events. Lock: none.
-SELECT id, at, kind, text, job, queue, task, worker, attempt, ms FROM windlass.event
+SELECT id, at, {event} FROM windlass.event
  WHERE queue = $3 AND id < $1 ORDER BY queue DESC, id DESC LIMIT $2
 
 -- :health

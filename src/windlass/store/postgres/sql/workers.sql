@@ -2,41 +2,24 @@
 
 -- ==== A worker's life ====
 
--- Makes a worker known and alive; an id that was ever used is a unique violation. A name that another live
--- worker has is refused, with that one's id as the detail [K13].
--- Callers: the store. May call: worker. Plan: free. Lock: where it has a name, advisory, (oid of the table of
--- workers, hash of the name), so that of two that come at once the second sees the first; the row of meta FOR
--- KEY SHARE, so that no epoch begins that misses it.
+-- Makes a worker known and alive; an id that was ever used is a unique violation.
+-- Callers: the store. May call: worker. Plan: free. Lock: the row of meta FOR KEY SHARE,
+-- so that no epoch begins that misses it.
 CREATE OR REPLACE FUNCTION windlass.register(
     p_id bigint, p_label text, p_host text, p_pid int, p_queues text[], p_lease float8 DEFAULT 30,
-    p_tasks jsonb DEFAULT '{}', p_name text DEFAULT '', p_process text DEFAULT '', p_before bigint DEFAULT 0,
-    p_abilities text[] DEFAULT '{}')
+    p_tasks jsonb DEFAULT '{}', p_abilities text[] DEFAULT '{}')
 RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER AS $$
-DECLARE
-    v_holder bigint;
 BEGIN
     IF p_id <= 0 THEN
         RAISE EXCEPTION 'a worker id must be positive' USING ERRCODE = 'WL005';
     END IF;
     PERFORM windlass.check_epoch();
-    IF p_name <> '' THEN
-        PERFORM windlass.require_read_committed();  -- the look below must see who came while this waited
-        PERFORM pg_advisory_xact_lock(('windlass.worker'::regclass::oid::bigint - 2147483648)::int,
-                                      hashtext(p_name));
-        SELECT w.id INTO v_holder FROM windlass.worker w JOIN windlass.worker_life l USING (id)
-         WHERE w.name = p_name AND l.alive AND w.id <> p_before ORDER BY w.started_at DESC LIMIT 1;
-        IF FOUND THEN
-            RAISE EXCEPTION 'worker id % is taken', p_name USING ERRCODE = 'WL020', DETAIL = v_holder::text;
-        END IF;
-    END IF;
     INSERT INTO windlass.worker_life (id, epoch)
     SELECT p_id, m.epoch FROM windlass.meta m WHERE m.single FOR KEY SHARE;
     INSERT INTO windlass.worker_heartbeat (id, at) VALUES (p_id, windlass.now());
-    INSERT INTO windlass.worker (id, label, host, pid, queues, started_at, lease, tasks, name, process,
-                                 abilities)
-    VALUES (p_id, p_label, p_host, p_pid, p_queues, windlass.now(), p_lease, p_tasks, p_name, p_process,
-            p_abilities);
+    INSERT INTO windlass.worker (id, label, host, pid, queues, started_at, lease, tasks, abilities)
+    VALUES (p_id, p_label, p_host, p_pid, p_queues, windlass.now(), p_lease, p_tasks, p_abilities);
     -- Jobs may wait for a worker that serves their queue, and is able to run them.
     IF EXISTS (SELECT FROM windlass.held h WHERE h.gate >= 'shut:' AND h.gate < 'shut;') THEN
         PERFORM windlass.mark_gates_changed(windlass.next_waiting_lists('shut:', 'shut;', '', 1000), true);
@@ -369,8 +352,8 @@ SELECT h.claim, l.id AS lane, l.queue, l.priority, (h.ready).seq AS seq, windlas
 -- :workers
 -- Workers that are alive or have not been taken back yet.
 -- Callers: the store's workers. Lock: none.
-SELECT w.id, w.label, w.host, w.pid, w.queues, w.started_at, w.lease, w.name, w.process,
-       w.abilities, l.alive, b.heartbeat, b.at AS heartbeat_at, t.vitals, t.vitals_at
+SELECT w.id, w.label, w.host, w.pid, w.queues, w.started_at, w.lease, w.abilities,
+       l.alive, b.heartbeat, b.at AS heartbeat_at, t.vitals, t.vitals_at
   FROM windlass.worker w JOIN windlass.worker_life l USING (id) JOIN windlass.worker_heartbeat b USING (id)
   LEFT JOIN windlass.reporter t ON t.source = w.id
  WHERE l.alive OR NOT l.settled

@@ -3,6 +3,8 @@ sends it, and whoever suspends a job sees every signal that was sent."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from windlass.store import signal_rules
 from windlass.store.records import SIGNAL, TIMEOUT, Awaited, ClaimedJob, Once, Step, Wait
 from windlass.store.sqlite import rows, transitions
@@ -14,9 +16,17 @@ from windlass.store.sqlite.schema import Statements
 _SQL = Statements("signals")
 
 
-def send(tx: Transaction, job: int, name: str, value: str, once: Once | None = None) -> str:
+def send(
+    tx: Transaction,
+    job: int,
+    name: str,
+    value: str,
+    once: Once | None = None,
+    fits: Callable[[str], None] | None = None,
+) -> str:
     """Send a signal to a job. Where it waits for it, that ends its wait and wakes it. An idempotency key that
-    is known sends nothing, also where the job has ended since."""
+    is known sends nothing, also where the job has ended since. `fits` raises for a shape that the value has
+    not."""
     signal_rules.check(name, value)
     if once is not None and once.lasts is None and tx.one(_SQL["is_used"], (once.token, tx.now)) is not None:
         return "repeated"
@@ -31,6 +41,8 @@ def send(tx: Transaction, job: int, name: str, value: str, once: Once | None = N
         if tx.run(_SQL["use"], (once.token, tx.now + lasts, tx.now)) != 1:
             raise signal_rules.used()
     waits = tx.one(_SQL["waits_for"], (job, name)) if row.state == rows.SCHEDULED else None
+    if waits is not None and waits[1] is not None and fits is not None:
+        fits(waits[1])
     if waits is None or tx.one(_SQL["kept_of"], (job, name)) is not None:
         tx.run(_SQL["send"], (job, name, tx.now, value))
         return "kept"

@@ -12,7 +12,7 @@ from windlass.store.records import Emits, Emitted, StreamPage
 from windlass.store.sqlite import listing
 from windlass.store.sqlite.claims import must_live, running, spans
 from windlass.store.sqlite.operation.transaction import Transaction
-from windlass.store.sqlite.rows import fetch
+from windlass.store.sqlite.rows import named, record_of
 from windlass.store.sqlite.schema import Statements
 
 _SQL = Statements("streams")
@@ -53,10 +53,8 @@ def read(connection: apsw.Connection, job: int, after: int) -> StreamPage:
     seen = listing.seen_job(connection, job)
     if seen is None:
         return StreamPage([], None)
-    batches = [
-        Emitted(position=position, n=n, run=run, attempt=attempt, at=at, events=events)
-        for position, n, run, attempt, at, events in fetch(connection, _SQL["read"], (job, after, AT_ONCE))
-    ]
+    found = named(connection, _SQL["read"], (job, after, AT_ONCE))
+    batches = [record_of(Emitted, row) for row in found]
     return StreamPage(batches, seen.state, len(batches) == AT_ONCE)
 
 

@@ -6,7 +6,7 @@ import apsw
 
 from windlass.store import signal_rules
 from windlass.store.records import WaitRecord
-from windlass.store.sqlite.rows import fetch
+from windlass.store.sqlite.rows import fetch, named, record_of
 from windlass.store.sqlite.schema import Statements
 
 _SQL = Statements("signals")
@@ -26,18 +26,5 @@ def waits(
     signal: str | None = None,
 ) -> list[WaitRecord]:
     """See Store.waits."""
-    found = fetch(connection, _SQL["waits"], (job, before, signal, limit))
-    return [
-        WaitRecord(
-            job=id,
-            task=task,
-            queue=queue,
-            signal=name,
-            since=at,
-            until=until,
-            shape=shape,
-            name=step,
-            number=no,
-        )
-        for id, task, queue, name, at, until, shape, step, no in found
-    ]
+    found = named(connection, _SQL["waits"], (job, before, signal, limit))
+    return [record_of(WaitRecord, row) for row in found]

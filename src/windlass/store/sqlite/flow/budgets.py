@@ -31,7 +31,7 @@ from windlass.store.sqlite.operation.budget_rows import (
     governors_bucket,
 )
 from windlass.store.sqlite.operation.transaction import Transaction
-from windlass.store.sqlite.rows import encode, fetch
+from windlass.store.sqlite.rows import encode, fetch, record_of
 from windlass.store.sqlite.schema import Statements
 
 _SQL = Statements("budgets")
@@ -206,8 +206,9 @@ def _record(connection: apsw.Connection, budget: Budget, now: float) -> BudgetRe
     found = fetch(connection, _SQL["bucket"], (name, ""))
     bucket = budget.bucket(found[0] if found else None, now)
     bucket = bucket.refilled(now)
-    return BudgetRecord(
-        **msgspec.structs.asdict(budget.settings),
+    return record_of(
+        BudgetRecord,
+        msgspec.structs.asdict(budget.settings),
         tokens=max(0.0, bucket.tokens),
         paused_for=max(0.0, bucket.paused_until - now, budget.breaker.left(now)),
         state=budget.breaker.state(now),

@@ -59,10 +59,9 @@ def admit(tx: Transaction, lane: Lane, limit: int | None = None) -> int:
     room = room if limit is None else min(room, limit)
     admitted = 0
     while admitted < room and (found := _next_turns(tx, lane, room - admitted)):
-        with transitions.together(tx):
-            for key, bound, pos, job, options in found:
-                transitions.admit(tx, lane, pos, job, options, bound=bool(bound))
-                lane.served = key
+        for key, bound, pos, job, options in found:
+            transitions.admit(tx, lane, pos, job, options, bound=bool(bound))
+            lane.served = key
         admitted += len(found)
     lane.no_turns = admitted < room
     return admitted

@@ -45,7 +45,6 @@ class Limits:
         self._served: list[tuple[Collection[str], Set[str]]] | None = None
         self._paused: dict[str, int] = {}
         self._shut: dict[str, bool] = {}
-        self._any_shut: bool | None = None
 
     @property
     def tasks(self) -> TaskLimits:
@@ -94,14 +93,6 @@ class Limits:
             self._shut[place] = bool(self._paused.get(queue)) or unserved
         return self._shut[place]
 
-    @property
-    def any_is_shut(self) -> bool:
-        """Return whether that is so of any; `is_shut` was asked before."""
-        if self._any_shut is None:
-            places = (place for (place,) in fetch(self._connection, _SQL["places"]))
-            self._any_shut = any(self.is_shut(place) for place in (*self._paused, *places))
-        return self._any_shut
-
     def _load(self) -> TaskLimits:
         self._tasks = {}
         for what, name, own, key in fetch(self._connection, _SQL["limited"]):
@@ -137,11 +128,8 @@ class Gates:
         self._given: list[Bindings] = []
         self._begun: list[str] = []
         self._reserved: bool | None = None
-        self.joined: set[str] = set()
-        """Gates whose waiting lists somebody has joined since `serve_freed_gates` read them."""
-        self.freed: dict[str, int] = {}
-        """Gates that may have room for those who wait, in the order they got it, and for how many, as far as
-        that is known (see `deferred.settle`)."""
+        self.freed: dict[str, None] = {}
+        """Gates that may have room for those who wait, in the order they got it (see `deferred.settle`)."""
 
     def of(self, queue: str, task: str, options: Options) -> Sequence[Gate]:
         """The gates of a job, in the order it passes them."""
@@ -185,16 +173,6 @@ class Gates:
             self._passes[gate] = int(found[0][0])
         return self._passes[gate]
 
-    def load(self, gates: Iterable[str]) -> None:
-        """Find out about many gates at once who waits there, and how many passes are out; none of them is a
-        budget's."""
-        wanted = [gate for gate in gates if gate not in self._passes or gate not in self._waiting]
-        if len(wanted) > 1:
-            self.write()
-            for gate, passes, waits in fetch(self._connection, _SQL["look"], (encode(wanted).decode(),)):
-                self._passes.setdefault(gate, int(passes))
-                self._waiting.setdefault(gate, bool(waits))
-
     def next_lapse(self, gate: str) -> float:
         """Seconds until the first reservation lapses; inf where there is none."""
         found = fetch(self._connection, _SQL["first_reserved"], (gate, *self._kept))[0][0]
@@ -207,11 +185,6 @@ class Gates:
     def joined_list(self, gate: str) -> None:
         """A job joins the waiting list of a gate."""
         self._waiting[gate] = True
-        self.joined.add(gate)
-
-    def knows_list(self, gate: str, *, waits: bool) -> None:
-        """Somebody has looked whether anybody waits there."""
-        self._waiting[gate] = waits
 
     def left_list(self, gate: str) -> None:
         """A job has left the waiting list of a gate; whoever is on it is written."""
@@ -223,11 +196,6 @@ class Gates:
             self._given.append((job, gate))
             if keeps(gate):
                 self._begun.append(gate)
-
-    def hand_on(self, job: int, gate: str) -> None:
-        """Count and keep the pass of one who waited for it; an ordering key it had others before."""
-        self._passes[gate] = self.passes(gate) + 1
-        self._given.append((job, gate))
 
     def reserve(self, job: int, gate: str, need: int, place: int) -> None:
         """The first who waits for tokens has its pass, and they are reserved for it [F1]."""
@@ -347,7 +315,7 @@ class Gates:
     def free(self, gate: str) -> None:
         """There may be room at this gate."""
         if not gate.startswith(BUDGET):  # room there comes with time, and is for `promote` to give
-            self.freed[gate] = self.freed.get(gate, 0) + 1
+            self.freed[gate] = None
 
     def _give_back(self, statement: str, *names: int | str) -> list[_Place]:
         """Take passes from a job, as a statement says, and note the room that they leave."""

@@ -41,18 +41,17 @@ def follow(
     waiting = _waiting(tx, Counter(gate for gate, _ in firsts.values()), longest)
     passes: list[tuple[int, str, int, int]] = []
     followers: list[ClaimedJob] = []
-    with transitions.together(tx):
-        for gate, found in waiting.items():
-            behind = _simple(tx, lane, gate, found, tokens)
-            heads = runs[gate][: len(behind)]
-            for head in heads:
-                passes.append((head.id, gate, firsts[head.id][1], lane.base + head.seq))
-            places = transitions.enter_many(tx, lane, [(pos, job) for _, pos, job, *_ in behind])
-            in_turn = cycle([lane.base + head.seq for head in heads])  # each gets the next of them
-            for each, at, run in zip(behind, places, in_turn, strict=False):
-                passes.append((each[2], gate, each[1], run))
-                followers.append(_claimed(lane, each, jobs[0].claim, at & MAX_SEQ, run))
-            tx.gates.left_list(gate)
+    for gate, found in waiting.items():
+        behind = _simple(tx, lane, gate, found, tokens)
+        heads = runs[gate][: len(behind)]
+        for head in heads:
+            passes.append((head.id, gate, firsts[head.id][1], lane.base + head.seq))
+        places = transitions.enter_many(tx, lane, [(pos, job) for _, pos, job, *_ in behind])
+        in_turn = cycle([lane.base + head.seq for head in heads])  # each gets the next of them
+        for each, at, run in zip(behind, places, in_turn, strict=False):
+            passes.append((each[2], gate, each[1], run))
+            followers.append(_claimed(lane, each, jobs[0].claim, at & MAX_SEQ, run))
+        tx.gates.left_list(gate)
     tx.gates.write()
     tx.many(_SQL["give"], passes)
     heads_of_runs = {run for *_, run in passes}

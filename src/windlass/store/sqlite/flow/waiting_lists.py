@@ -8,36 +8,26 @@ with time, and those whose limit was raised.
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
 
 import apsw
 
-from windlass.core.flow.gates import Gate, is_slots, keeps, over_gate
+from windlass.core.flow.gates import Gate, is_slots, over_gate
 from windlass.store.records import GateRecord
 from windlass.store.sqlite import transitions
 from windlass.store.sqlite.flow.limits import BUDGET
 from windlass.store.sqlite.operation.transaction import Transaction
-from windlass.store.sqlite.rows import HELD, OFFERED, Row, encode, fetch
+from windlass.store.sqlite.rows import HELD, OFFERED, Row, fetch
 from windlass.store.sqlite.schema import Statements
 from windlass.store.sqlite.transitions import way_of
 
 _SQL = Statements("waiting_lists")
 
-_Found = tuple[Any, ...]
-"""The columns of a `Row`."""
-_LANE, _OPTIONS, _ID, _TASK, _GATE = 1, 6, 7, 10, 11
-FAIR_KEY: Final = '"fair_key":'
-"""The mark in the options of a job with a fair key; a value that does as well only takes the longer way."""
-
 OVER: Final = "over:"
 SHUT: Final = "shut:"
-MAX_AT_ONCE: Final = 100
+MAX_AT_ONCE: Final = 1000
 """How many one transaction lets through a gate that a pass of was given back; promotion sees to the rest."""
-
-MAX_TOGETHER: Final = 1000
-"""How many of those that need only a place in their lane, which costs much less."""
 
 MAX_GATES: Final = 500
 """How many waiting lists one step of promotion looks at, of each kind."""
@@ -72,89 +62,10 @@ class LetThrough(NamedTuple):
 
 
 def serve_freed_gates(tx: Transaction) -> None:
-    """Let those go on who wait where passes were given back, gate by gate in the order they were. All that is
-    to be known of them is read in a few statements, and where they go is written in one."""
+    """Let those go on who wait where passes were given back, gate by gate in the order they were."""
     freed, tx.gates.freed = tx.gates.freed, {}
-    if not freed:
-        return
-    tx.inserts.write()
-    tx.gates.joined.clear()
-    firsts = _firsts(tx, freed)
-    if not firsts:
-        return
-    everybody = [found for waiting in firsts.values() for found in waiting]
-    others = [found for found in everybody if not _is_only(found[_GATE], _way(tx, found))]
-    tx.gates.load({*firsts, *(gate.name for found in others for gate in _way(tx, found))})
-    with_passes = everybody if tx.gates.any_reserved else others
-    held = tx.gates.held_by_many([_id(found) for found in with_passes]) if with_passes else {}
-    with transitions.together(tx):
-        for gate, waiting in firsts.items():
-            _serve(tx, gate, waiting, held, _wanted(gate, freed[gate]))
-
-
-def _wanted(gate: str, room: int) -> int:
-    """How many of those who wait to look at: as many as there may be room for, and the one who finds none. Of
-    an ordering key there is never a second one."""
-    return min(room, MAX_TOGETHER) + (not keeps(gate))
-
-
-def _firsts(tx: Transaction, freed: Mapping[str, int]) -> dict[str, list[_Found]]:
-    """The first who wait at each of these gates, in the order of the gates."""
-    by_number: defaultdict[int, list[str]] = defaultdict(list)
-    for gate, room in freed.items():
-        by_number[_wanted(gate, room)].append(gate)
-    waiting: defaultdict[str, list[_Found]] = defaultdict(list)
-    for number, gates in by_number.items():
-        for found in tx.all(_SQL["firsts"], (encode(gates).decode(), number)):
-            waiting[found[_GATE]].append(found)
-    return {gate: sorted(waiting[gate]) for gate in freed if gate in waiting}  # `pos` comes first
-
-
-def _way(tx: Transaction, found: _Found) -> Sequence[Gate]:
-    return tx.gates.way(tx.lanes.numbered(found[_LANE]).queue, found[_TASK], found[_OPTIONS])
-
-
-def _is_only(gate: str, way: Sequence[Gate]) -> bool:
-    """Return whether a job has no other gate. One whose limit was lifted meanwhile is not on its way any
-    more."""
-    return len(way) == 1 and way[0].name == gate
-
-
-def _id(found: _Found) -> int:
-    return int(found[0] if found[_ID] is None else found[_ID])
-
-
-def _serve(
-    tx: Transaction, gate: str, waiting: Sequence[_Found], held: Mapping[int, Collection[str]], wanted: int
-) -> None:
-    """Let the first of a waiting list through while there is room. What is not as simple as that goes the
-    long way, as does whoever comes behind those that were looked at."""
-    slots = is_slots(gate)
-    simple = slots or keeps(gate)
-    passed = 0
-    for found in waiting if simple else ():
-        lane, options = tx.lanes.numbered(found[_LANE]), found[_OPTIONS]
-        way = tx.gates.way(lane.queue, found[_TASK], options)
-        if (slots and tx.limits.is_shut(lane.place)) or not _has_pass(tx, gate, way):
-            break
-        job = _id(found)
-        if _is_only(gate, way) and job not in held and (options is None or FAIR_KEY not in options):
-            transitions.pass_only_gate(tx, lane, found[0], job, gate)
-        else:
-            transitions.pass_gate(tx, Row(*found), gate, held.get(job, ()))
-        passed += 1
-    stopped = passed < len(waiting)
-    if passed and not slots:
-        tx.gates.left_list(gate)  # one has the turn of this ordering key, so nobody else comes now
-    elif (
-        passed == wanted
-        or gate in tx.gates.joined
-        or (stopped and (not simple or (slots and tx.limits.any_is_shut)))
-    ):
-        with transitions.meanwhile(tx):
-            let_through(tx, gate, MAX_AT_ONCE)
-    else:
-        tx.gates.knows_list(gate, waits=stopped)
+    for gate in freed:
+        let_through(tx, gate, MAX_AT_ONCE)
 
 
 def let_through(tx: Transaction, gate: str, limit: int) -> LetThrough:

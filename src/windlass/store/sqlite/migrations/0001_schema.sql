@@ -328,8 +328,6 @@ CREATE TABLE windlass_worker (
     heartbeat  INTEGER NOT NULL DEFAULT 0,
     started_at REAL NOT NULL,
     heartbeat_at REAL NOT NULL,
-    name       TEXT NOT NULL DEFAULT '',
-    process    TEXT NOT NULL DEFAULT '',
     abilities  TEXT NOT NULL DEFAULT '[]'   -- JSON: what it has that some jobs need [K14]
 ) STRICT;
 
@@ -587,8 +585,7 @@ CREATE INDEX windlass_reporter_at ON windlass_reporter (at);
 -- What was reported and not yet rolled up.
 CREATE TABLE windlass_report (
     id      INTEGER PRIMARY KEY,
-    samples TEXT,                           -- JSON
-    gauges  TEXT                            -- JSON
+    samples TEXT                            -- JSON
 ) STRICT;
 
 -- The rows of charts [M1]: span 60 a minute, 3600 an hour, 0 all time. Of everything, where queue and task
@@ -603,18 +600,6 @@ CREATE TABLE windlass_rollup (
     UNIQUE (span, queue, task, at)
 ) STRICT;
 CREATE INDEX windlass_rollup_at ON windlass_rollup (span, at);
-
--- What gauges showed [M3]: of a worker by its label, of a host by its name, of all workers as worker '', of
--- the store as store ''. Spans as above.
-CREATE TABLE windlass_history (
-    span   INTEGER NOT NULL,
-    of     TEXT NOT NULL,
-    name   TEXT NOT NULL,
-    at     INTEGER NOT NULL,
-    gauges BLOB NOT NULL,                   -- packed: see store/measures.py
-    UNIQUE (span, of, name, at)
-) STRICT;
-CREATE INDEX windlass_history_at ON windlass_history (span, at);
 
 -- How many jobs have ended, and how, by queue and task [M7]: counted in the transaction that ends them.
 CREATE TABLE windlass_ended (

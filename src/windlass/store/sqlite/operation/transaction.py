@@ -133,8 +133,8 @@ class Transaction:
     """One operation under the write lock. It happens as a whole or not at all."""
 
     __slots__ = (
-        "awaited_ends", "budgets", "calls", "connection", "ended", "endings", "entries", "gates", "inserts",
-        "lanes", "leases", "limits", "moves", "notify", "now", "passed", "settings",
+        "awaited_ends", "budgets", "calls", "connection", "ended", "endings", "gates", "inserts",
+        "lanes", "leases", "limits", "notify", "now", "passed", "settings",
     )  # fmt: skip
 
     def __init__(
@@ -153,10 +153,6 @@ class Transaction:
         """The jobs that have ended, and what follows from that is still to be done (see `settle`)."""
         self.awaited_ends: list[Ending] = []
         """Ended jobs whose followers are still to be served (see `complete`)."""
-        self.moves: list[Bindings] | None = None
-        """Where jobs go, while that is gathered (see `transitions.together`)."""
-        self.entries: list[Bindings] = []
-        """Rows that go from a waiting list to their lane, and nothing else changes."""
         self.passed: dict[int, tuple[str, int]] = {}
         """Jobs that were let through their only gate, with that and the place that they had there."""
         self.ended: Final[Counter[tuple[str, str, int]]] = Counter()

@@ -2,9 +2,9 @@
 -- sorting more than they must; their rows are fetched only as far as the page needs them.
 
 -- =seen  the columns of listing.Seen
-j.number, j.pos, j.id, j.state, j.touched_at, j.enqueued_at, j.attempt, j.deaths, j.task, j.payload,
-j.options, j.run_at, j.cancel, j.reason, j.errors, j.result, l.queue, l.priority, l.id << 44 | l.hi,
-j.gate, j.progress
+j.number, j.pos, j.id AS own_id, j.state AS state_number, j.touched_at, j.enqueued_at, j.attempt, j.deaths,
+j.task, j.payload, j.options, j.run_at, j.cancel, j.reason, j.errors, j.result, l.queue, l.priority,
+l.id << 44 | l.hi AS hi, j.gate, j.progress
 
 -- ── one job, and the counts of queues ──────────────────────────────────────────────────────────────────────
 

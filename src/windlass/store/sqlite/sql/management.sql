@@ -14,12 +14,12 @@ INSERT INTO windlass_unique (key, job) VALUES (?, ?) ON CONFLICT DO NOTHING;
 
 -- :queues
 SELECT name, {queue}, throttles, cool_until, pressure, refused, shed, decided,
-       (SELECT total(l.ready + l.held) FROM windlass_lane l WHERE l.queue = name)
+       (SELECT total(l.ready + l.held) FROM windlass_lane l WHERE l.queue = name) AS depth
 FROM windlass_queue ORDER BY name;
 
 -- :queue
 SELECT name, {queue}, throttles, cool_until, pressure, refused, shed, decided,
-       (SELECT total(l.ready + l.held) FROM windlass_lane l WHERE l.queue = name)
+       (SELECT total(l.ready + l.held) FROM windlass_lane l WHERE l.queue = name) AS depth
 FROM windlass_queue WHERE name = ?;
 
 -- :change_queue

@@ -12,14 +12,13 @@ ON CONFLICT DO UPDATE SET number = excluded.number, at = excluded.at,
     vitals = coalesce(excluded.vitals, vitals), vitals_at = coalesce(excluded.vitals_at, vitals_at);
 
 -- :add_report
-INSERT INTO windlass_report (samples, gauges) VALUES (?, ?);
+INSERT INTO windlass_report (samples) VALUES (?);
 
 -- :add_event
-INSERT INTO windlass_event (at, kind, text, job, queue, task, worker, attempt, ms)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?);
+INSERT INTO windlass_event (at, {event}) VALUES (?, {event ?});
 
 -- :oldest_reports
-SELECT id, samples, gauges FROM windlass_report ORDER BY id LIMIT ?;
+SELECT id, samples FROM windlass_report ORDER BY id LIMIT ?;
 
 -- :forget_reports  what was folded, and so the oldest up to this one
 DELETE FROM windlass_report WHERE id <= ?;
@@ -38,17 +37,6 @@ ON CONFLICT DO UPDATE SET sample = excluded.sample;
 DELETE FROM windlass_rollup WHERE rowid IN (
     SELECT rowid FROM windlass_rollup WHERE span = ? AND at < ? ORDER BY at LIMIT ?);
 
--- :history_row
-SELECT gauges FROM windlass_history WHERE span = ? AND of = ? AND name = ? AND at = ?;
-
--- :write_history
-INSERT INTO windlass_history (span, of, name, at, gauges) VALUES (?, ?, ?, ?, ?)
-ON CONFLICT DO UPDATE SET gauges = excluded.gauges;
-
--- :remove_history
-DELETE FROM windlass_history WHERE rowid IN (
-    SELECT rowid FROM windlass_history WHERE span = ? AND at < ? ORDER BY at LIMIT ?);
-
 -- :remove_events  among the first ones: those that are old, and those that are too many
 DELETE FROM windlass_event WHERE id IN (SELECT id FROM windlass_event ORDER BY id LIMIT ?3)
   AND (at <= ?1 OR id <= (SELECT max(id) FROM windlass_event) - ?2);
@@ -64,10 +52,6 @@ DELETE FROM windlass_reporter WHERE source IN (
 -- :measured
 SELECT sample, at, queue, task FROM windlass_rollup
 WHERE span = ? AND queue = ? AND task = ? AND at >= ? AND at < ? ORDER BY at;
-
--- :history
-SELECT gauges, at, of, name FROM windlass_history
-WHERE span = ? AND of = ? AND name = ? AND at >= ? AND at < ? ORDER BY at;
 
 -- :totals
 SELECT sample, at, queue, task FROM windlass_rollup WHERE span = 0 ORDER BY queue, task;
@@ -93,15 +77,15 @@ INSERT INTO windlass_ended (queue, task, state, n) VALUES (?, ?, ?, ?)
 ON CONFLICT DO UPDATE SET n = excluded.n;
 
 -- :events
-SELECT id, at, kind, text, job, queue, task, worker, attempt, ms FROM windlass_event
+SELECT id, at, {event} FROM windlass_event
 WHERE id < ? ORDER BY id DESC LIMIT ?;
 
 -- :events_of_queue
-SELECT id, at, kind, text, job, queue, task, worker, attempt, ms FROM windlass_event
+SELECT id, at, {event} FROM windlass_event
 WHERE queue = ? AND id < ? ORDER BY id DESC LIMIT ?;
 
 -- :events_of_job
-SELECT id, at, kind, text, job, queue, task, worker, attempt, ms FROM windlass_event
+SELECT id, at, {event} FROM windlass_event
 WHERE job = ? AND id < ? AND queue = coalesce(?, queue) ORDER BY id DESC LIMIT ?;
 
 -- :dead  from the index alone

@@ -1,35 +1,25 @@
 -- Schedules. Called by schedules: `all` and `due` by readers, the rest under the write lock.
 
 -- :all
-SELECT definition, paused, next_at, last_at, last_job, skipped, error, live, declared, declared_at
-FROM windlass_schedule ORDER BY name;
+SELECT definition, {schedule} FROM windlass_schedule ORDER BY name;
 
 -- :due  what is not due is not looked at, however many there are
-SELECT definition, paused, next_at, last_at, last_job, skipped, error, live, declared, declared_at
-FROM windlass_schedule
+SELECT definition, {schedule} FROM windlass_schedule
 WHERE NOT paused AND next_at <= ? ORDER BY next_at, name LIMIT ?;
 
 -- :ahead  those that are not due, and whose last fire lies in the future: the clock was set back
-SELECT definition, paused, next_at, last_at, last_job, skipped, error, live, declared, declared_at
-FROM windlass_schedule
+SELECT definition, {schedule} FROM windlass_schedule
 WHERE NOT paused AND last_at > ?1 + 1 AND next_at > ?1 ORDER BY last_at LIMIT ?2;
 
 -- :next  when the next one is due that is not
 SELECT min(next_at) FROM windlass_schedule WHERE NOT paused AND next_at > ?;
 
 -- :named
-SELECT definition, paused, next_at, last_at, last_job, skipped, error, live, declared, declared_at
-FROM windlass_schedule WHERE name = ?;
+SELECT definition, {schedule} FROM windlass_schedule WHERE name = ?;
 
 -- :keep
-INSERT INTO windlass_schedule
-    (name, definition, paused, next_at, last_at, last_job, skipped, error, live, declared, declared_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (name) DO UPDATE
-SET definition = excluded.definition, paused = excluded.paused, next_at = excluded.next_at,
-    last_at = excluded.last_at, last_job = excluded.last_job, skipped = excluded.skipped,
-    error = excluded.error, live = excluded.live, declared = excluded.declared,
-    declared_at = excluded.declared_at;
+INSERT INTO windlass_schedule (name, definition, {schedule}) VALUES (?, ?, {schedule ?})
+ON CONFLICT (name) DO UPDATE SET definition = excluded.definition, {schedule =};
 
 -- :drop
 DELETE FROM windlass_schedule WHERE name = ?;

@@ -10,9 +10,8 @@ WHERE alive AND machine <> ? AND boot <> ? AND heartbeat_at > ? LIMIT 1;
 
 -- :register
 INSERT INTO windlass_worker
-    (id, label, host, pid, queues, tasks, machine, boot, lease, alive, started_at, heartbeat_at, name, process,
-     abilities)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?);
+    (id, label, host, pid, queues, tasks, machine, boot, lease, alive, started_at, heartbeat_at, abilities)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?);
 
 -- :published  what live workers say of a task
 SELECT t.value, t.value IN (SELECT q.value FROM json_each(w.queues) q), w.started_at
@@ -21,9 +20,6 @@ FROM windlass_worker w, json_each(w.tasks) t WHERE w.alive AND t.key = ?;
 -- :published_tasks
 SELECT DISTINCT t.key FROM windlass_worker w, json_each(w.tasks) t WHERE w.alive ORDER BY t.key;
 
--- :named  another live worker that was given this id [K13]
-SELECT id FROM windlass_worker WHERE alive AND name = ? AND id <> ? ORDER BY started_at DESC LIMIT 1;
-
 -- :heartbeat
 UPDATE windlass_worker SET heartbeat = heartbeat + 1, heartbeat_at = ? WHERE id = ?;
 
@@ -31,8 +27,8 @@ UPDATE windlass_worker SET heartbeat = heartbeat + 1, heartbeat_at = ? WHERE id 
 SELECT coalesce(id, pos) FROM windlass_job WHERE cancel = ? AND cancel > 0;
 
 -- :alive
-SELECT w.id, w.label, w.host, w.pid, w.queues, w.heartbeat, w.started_at, w.heartbeat_at, w.lease, w.name,
-  w.process, w.abilities, t.vitals, t.vitals_at
+SELECT w.id, w.label, w.host, w.pid, w.queues, w.alive, w.heartbeat, w.started_at, w.heartbeat_at, w.lease,
+  w.abilities, t.vitals, t.vitals_at
 FROM windlass_worker w LEFT JOIN windlass_reporter t ON t.source = w.id
 WHERE w.alive ORDER BY w.started_at, w.id;
 

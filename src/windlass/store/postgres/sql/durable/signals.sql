@@ -97,26 +97,41 @@ BEGIN
 END $$;
 
 -- Sends signals of many callers in one transaction of the store's own: what became of each, in order, as in
--- send_signal. Where one is refused, none is sent.
--- Callers: the store. May call: worker, producer. Plan: free. Lock: those of answer_waiting; those of
--- send_signal.
+-- send_signal. Where one is refused, none is sent. p_shapes: the shape that each value was found to fit, ''
+-- where none is known. The signal of a job that waits for another shape is not sent, and that shape is the
+-- answer, behind the word 'shape'. NULL: any value is taken.
+-- Callers: the store. May call: worker, producer. Plan: generic, pinned. Lock: those of answer_waiting; those
+-- of send_signal.
 -- Nearly all signals are for a job that waits for just this: these are taken together.
-CREATE OR REPLACE FUNCTION windlass.send_signals(p_jobs bigint[], p_names text[], p_values text[])
+CREATE OR REPLACE FUNCTION windlass.send_signals(
+    p_jobs bigint[], p_names text[], p_values text[], p_shapes text[] DEFAULT NULL)
 RETURNS text[]
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
+    v_jobs  bigint[];
     v_found text[];
     v_taken int[] := '{}';
 BEGIN
+    SELECT array_agg(CASE WHEN w.shape IS NULL THEN u.job END ORDER BY u.place),
+           array_agg('shape ' || w.shape ORDER BY u.place)
+      INTO v_jobs, v_found
+      FROM unnest(p_jobs, p_names, p_shapes) WITH ORDINALITY AS u (job, name, shape, place)
+      LEFT JOIN LATERAL (SELECT nullif(x.shape::text, u.shape) AS shape
+                           FROM windlass.wait x JOIN windlass.deferred d ON d.id = x.job
+                          WHERE u.shape IS NOT NULL AND x.job = u.job AND x.signal = u.name
+                            AND d.suspended = x.claim
+                          ORDER BY x.no + 0 LIMIT 1) AS w ON true;  -- not by the index of all waits
     IF current_setting('transaction_isolation') = 'read committed' THEN
-        v_taken := windlass.answer_waiting(p_jobs, p_names, p_values);
+        v_taken := windlass.answer_waiting(v_jobs, p_names, p_values);
     END IF;
     IF cardinality(v_taken) = cardinality(p_jobs) THEN
         RETURN array_fill('delivered'::text, ARRAY[cardinality(p_jobs)]);
     END IF;
     FOR i IN 1 .. cardinality(p_jobs) LOOP
-        v_found[i] := CASE WHEN i = ANY (v_taken) THEN 'delivered'
-                      ELSE windlass.send_signal(p_jobs[i], p_names[i], p_values[i], true, NULL, NULL) END;
+        IF v_found[i] IS NULL THEN
+            v_found[i] := CASE WHEN i = ANY (v_taken) THEN 'delivered'
+                          ELSE windlass.send_signal(p_jobs[i], p_names[i], p_values[i], true, NULL, NULL) END;
+        END IF;
     END LOOP;
     RETURN v_found;
 END $$;

@@ -149,5 +149,5 @@ END $$;
 -- :steps
 -- The steps of a job.
 -- Callers: the store's steps. Lock: none.
-SELECT s.name, s.result, s.code, s.attempt, date_part('epoch', s.until - windlass.now()) AS remaining, s.at
+SELECT s.name, s.result, s.code, s.attempt, date_part('epoch', s.until - windlass.now()) AS "left", s.at
   FROM windlass.step s WHERE s.job = $1 ORDER BY s.at, s.name

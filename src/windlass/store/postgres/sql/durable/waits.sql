@@ -182,7 +182,7 @@ END $$;
 -- :waits
 -- What jobs wait for now, newest first: of one job, or behind a place in the list of all.
 -- Callers: the store's waits. Lock: none. Runs that went another way have left rows, too: these are few.
-SELECT w.job, w.no, w.name, w.signal, w.shape, date_part('epoch', w.at) AS since,
+SELECT w.job, w.no AS number, w.name, w.signal, w.shape, date_part('epoch', w.at) AS since,
        date_part('epoch', w.until) AS until, d.task, d.queue
   FROM windlass.wait w
  CROSS JOIN LATERAL (SELECT x.task, x.queue FROM windlass.deferred x

@@ -90,7 +90,7 @@ BEGIN
        OR NOT EXISTS (SELECT FROM unnest(p_stays, v_mine) AS u (place, task)
                        WHERE u.task = ANY (v_tasks)
                          AND NOT EXISTS (SELECT FROM windlass.pass p
-                                          WHERE p.job = p_jobs[u.place] AND p.gate = 'task:' || u.task
+                                          WHERE p.job = p_jobs[u.place] AND p.gate || '' = 'task:' || u.task
                                          OFFSET 0)) THEN
         RETURN p_stays;
     END IF;

@@ -396,8 +396,8 @@ END $$;
 -- the note take their turns after it, or p_turn is the lowest of them: see list_from.
 -- Callers: change, place_changed, enqueue_one, enqueue_aside, enqueue_new, offer_one, offer_part_jobs,
 -- claim_aside (before they put jobs aside), drop_passes, put_back, finish, admit_freed, admit_gate,
--- admit_unserved, set_task, set_queue, register, budget_change, take_unique_key, end_waiting, replace_step. May
--- call: worker. Plan: pinned. Lock: none. It only adds rows.
+-- admit_unserved, set_task, set_queue, register, budget_change, take_unique_key, end_waiting, replace_step.
+-- May call: worker. Plan: pinned. Lock: none. It only adds rows.
 CREATE OR REPLACE FUNCTION windlass.mark_gates_changed(
     p_gates text[], p_call boolean DEFAULT NULL, p_turn bigint DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql AS $$

@@ -56,13 +56,13 @@ SELECT min(w.until), max(EXISTS (SELECT 1 FROM windlass_signal s WHERE s.job = w
 FROM windlass_wait w WHERE w.job = ? AND w.suspended HAVING count(*) > 0;
 
 -- :waits_for
-SELECT name FROM windlass_wait WHERE job = ? AND signal = ? AND suspended ORDER BY no LIMIT 1;
+SELECT name, shape FROM windlass_wait WHERE job = ? AND signal = ? AND suspended ORDER BY no LIMIT 1;
 
 -- :of_job  while it waits
 SELECT signal, at, until FROM windlass_wait WHERE job = ? AND suspended ORDER BY no;
 
 -- :waits
-SELECT w.job, j.task, l.queue, w.signal, w.at, w.until, w.shape, w.name, w.no
+SELECT w.job, j.task, l.queue, w.signal, w.at AS since, w.until, w.shape, w.name, w.no AS number
 FROM windlass_wait w
 JOIN windlass_job j ON j.pos = coalesce((SELECT m.pos FROM windlass_job m WHERE m.id = w.job), w.job)
 JOIN windlass_lane l ON l.id = j.lane

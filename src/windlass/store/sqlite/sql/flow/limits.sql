@@ -18,9 +18,6 @@ SELECT name, paused FROM windlass_queue;
 -- :served
 SELECT queues, abilities FROM windlass_worker WHERE alive;
 
--- :places  of lanes whose jobs need something
-SELECT DISTINCT queue || ' ' || needs FROM windlass_lane WHERE needs <> '';
-
 -- ── gates and passes ───────────────────────────────────────────────────────────────────────────────────────
 
 -- :anyone_waits
@@ -28,11 +25,6 @@ SELECT 1 FROM windlass_job WHERE state = 9 AND gate = ? LIMIT 1;
 
 -- :passes  jobs beyond a gate that is not a budget's
 SELECT {places} FROM windlass_pass p WHERE gate = ?;
-
--- :look  at many such gates: how many are beyond, and whether anybody waits
-SELECT g.value, (SELECT {places} FROM windlass_pass p WHERE p.gate = g.value),
-       EXISTS (SELECT 1 FROM windlass_job j WHERE j.state = 9 AND j.gate = g.value)
-FROM json_each(?) g;
 
 -- :reserved_tokens  tokens of a budget that were reserved since then; not at a time to come, for then the
 -- clock has gone back

@@ -6,11 +6,6 @@
 -- :first  who waits at a gate
 SELECT {row} FROM windlass_job j WHERE state = 9 AND gate = ? ORDER BY pos LIMIT 1;
 
--- :firsts  those of many gates, so many of each
-SELECT {row} FROM json_each(?1) g
-JOIN windlass_job j ON j.pos IN
-    (SELECT w.pos FROM windlass_job w WHERE w.state = 9 AND w.gate = g.value ORDER BY w.pos LIMIT ?2);
-
 -- :keep_cursor
 UPDATE windlass_walk SET gate = ? WHERE kind = ?;
 

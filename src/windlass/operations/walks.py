@@ -20,6 +20,7 @@ from windlass.core.names import check_name
 from windlass.core.states import State
 from windlass.core.texts import storable
 from windlass.errors import InvalidOption
+from windlass.operations.operation import Ops
 from windlass.store.protocol import Store
 from windlass.store.records import JobFilter
 
@@ -92,18 +93,16 @@ async def count(store: Store, where: JobFilter, cap: int = CAP, within: float | 
 
 
 async def apply(
-    store: Store,
+    ops: Ops,
     where: JobFilter,
     verb: Verb,
     *,
     batch: int = BATCH,
     limit: int | None = None,
     progress: Progress | None = None,
-    requested: Callable[[frozenset[int]], None] = lambda _: None,
     answers: Counter[str] | None = None,
 ) -> Answers:
-    """Retry, cancel or delete every job the filter finds, newest first, at most `limit` of them. `requested`
-    hears of running jobs whose cancel was asked for: some may run in this very process [O5]. `answers` is
+    """Retry, cancel or delete every job the filter finds, newest first, at most `limit` of them. `answers` is
     counted into after each batch, for whoever watches.
 
     Each batch is one call to the store and atomic; the walk as a whole is not. Stopped half-way, it can be
@@ -114,15 +113,14 @@ async def apply(
     acted, done = Acted(), 0
     answers = Counter() if answers is None else answers
     most = AT_ONCE if limit is None else min(AT_ONCE, limit)
-    async for ids, _ in _moments(store, where, most, MOMENT):
+    async for ids, _ in _moments(ops.store, where, most, MOMENT):
         jobs = [job for job in ids if job not in acted][: None if limit is None else limit - done]
         for start in range(0, len(jobs), batch):
             some = jobs[start : start + batch]
-            answered = await act(store, verb, some)
+            answered = await act(ops, verb, some)
             acted.update(job for job in some if answered.get(job) not in _GONE)
             done += len(some)
             answers.update(answered.values())
-            requested(frozenset(job for job, answer in answered.items() if answer == "requested"))
             if progress is not None:
                 progress(done)
         if limit is not None and done >= limit:
@@ -143,15 +141,19 @@ async def _moments(
             return
 
 
-async def act(store: Store, verb: Verb, jobs: Sequence[int]) -> Mapping[int, str]:
-    """Retry, cancel or delete these jobs, in one call; the answers by id."""
+async def act(ops: Ops, verb: Verb, jobs: Sequence[int]) -> Mapping[int, str]:
+    """Retry, cancel or delete these jobs, in one call; the answers by id. One that runs in this very process
+    hears of its cancel at once, others by a wake-up [O5]."""
+    answers: Mapping[int, str]
     match verb:
         case "retry":
-            return await store.retry(jobs)
+            answers = await ops.store.retry(jobs)
         case "cancel":
-            return await store.cancel(jobs)
+            answers = await ops.store.cancel(jobs)
         case "delete":
-            return await store.delete(jobs)
+            answers = await ops.store.delete(jobs)
+    ops.stop(job for job, answer in answers.items() if answer == "requested")
+    return answers
 
 
 def job_filter(

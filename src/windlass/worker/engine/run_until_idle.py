@@ -1,8 +1,8 @@
 """Runs jobs in one process until nothing is left to do: what `app.run_until_idle()` is made of.
 
-A drain is a worker session that ends: it registers, claims into free slots, runs, writes back, sends its own
+This is a worker session that ends: it registers, claims into free slots, runs, writes back, sends its own
 heartbeats, and retires, however its end comes. It does no chores of the cluster: it promotes due jobs, but
-rescues nobody.
+rescues no worker.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ LOOK_EVERY: Final = 0.1
 LOOK_EVERY_WAITING: Final = 0.05
 
 
-class Drained(msgspec.Struct, frozen=True):
-    """How the attempts of a drain ended."""
+class RunCounts(msgspec.Struct, frozen=True):
+    """The counts of attempts by how they ended."""
 
     succeeded: int = 0
     retried: int = 0
@@ -52,12 +52,12 @@ class Drained(msgspec.Struct, frozen=True):
     dead: int = 0
     cancelled: int = 0
     deferred: int = 0
-    """Snoozed, throttled, or of a task nobody here knows."""
+    """Snoozed, throttled, or of a task that is not known here."""
     refused: int = 0
     """Outcomes that arrived too late: the jobs had been given to another worker [C5]."""
 
 
-async def drain(  # noqa: PLR0913 - all but two say what is not as in a worker
+async def run_until_idle(  # noqa: PLR0913 - all but two say what is not as in a worker
     store: Store,
     tasks: Tasks,
     *,
@@ -69,7 +69,7 @@ async def drain(  # noqa: PLR0913 - all but two say what is not as in a worker
     settings: Settings | None = None,
     threads: HandlerThreads | None = None,
     abilities: frozenset[str] | None = None,
-) -> Drained:
+) -> RunCounts:
     """Run jobs until none is ready and none runs here; see `Windlass.arun_until_idle`."""
     if concurrency < 1:
         raise ConfigurationError(f"concurrency must be at least 1, not {concurrency!r}")
@@ -78,7 +78,7 @@ async def drain(  # noqa: PLR0913 - all but two say what is not as in a worker
     names = None if queues is None else [check_name("queue", name) for name in queues]
     settings = settings or Settings()
     able = settings.abilities if abilities is None else abilities
-    work = _Drain(store, tasks, names, concurrency, seconds(wait), settings, able)
+    work = _UntilIdle(store, tasks, names, concurrency, seconds(wait), settings, able)
     runner = Runner(tasks, work, hooks=hooks, observe=observe, threads=threads, interruptible=True)
     try:
         return await work.run(runner)
@@ -86,7 +86,7 @@ async def drain(  # noqa: PLR0913 - all but two say what is not as in a worker
         await runner.close()
 
 
-class _Drain:
+class _UntilIdle:
     def __init__(
         self,
         store: Store,
@@ -112,7 +112,7 @@ class _Drain:
         self._label = make_label(settings.label_prefix, settings.label_version)
         self._reporter = Reporter(store, recorder_for(settings, self._label))
 
-    async def run(self, runner: Runner) -> Drained:
+    async def run(self, runner: Runner) -> RunCounts:
         worker = secrets.randbelow(2**62) + 1
         tasks = self._tasks.values()
         await self._store.register(
@@ -140,7 +140,7 @@ class _Drain:
             await self._work()
         finally:
             await self._leave()
-        return Drained(**self._ended, refused=session.log.refused)
+        return RunCounts(**self._ended, refused=session.log.refused)
 
     # -- the loop ---------------------------------------------------------------------------------------
 
@@ -188,7 +188,7 @@ class _Drain:
         return any(depth.scheduled or depth.retrying or depth.ready for depth in depths.values())
 
     async def _pause(self, most: float) -> None:
-        """Wait for a change here, but not long: work may come from elsewhere, too. A drain wants to end, so
+        """Wait for a change here, but not long: work may come from elsewhere, too. The call wants to end, so
         it polls rather than keep a connection that listens."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(most):
@@ -196,7 +196,7 @@ class _Drain:
 
     async def _heartbeat(self, every: float) -> None:
         """Send heartbeats until cancelled. One that fails is logged and tried again; WorkerLost, and a store
-        that was out of reach for a whole lease, end the drain [C4] [C9]."""
+        that was out of reach for a whole lease, end the call [C4] [C9]."""
         heartbeat_at = time.monotonic()
         while True:
             await asyncio.sleep(every)
@@ -243,7 +243,7 @@ class _Drain:
 
     async def _leave(self) -> None:
         """Stop what runs, write what has ended, give the rest back uncharged. Nothing of it stays behind,
-        also where whoever asked does not wait for it."""
+        also where the caller does not wait for it."""
         alive = not any(helper.done() for helper in self._helpers)
         try:
             await self._session.stop(Why.SHUTDOWN if alive else Why.LOST)
@@ -267,4 +267,4 @@ def _logged() -> Iterator[None]:
     try:
         yield
     except WindlassError as error:
-        logger.warning("the drain could not retire; its jobs wait to be rescued: %s", error)
+        logger.warning("a worker could not retire; its jobs wait to be rescued: %s", error)

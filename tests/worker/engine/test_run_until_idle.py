@@ -15,8 +15,8 @@ from windlass.errors import ConfigurationError, WorkerLost
 from windlass.settings import Events, Settings
 from windlass.store.records import ClaimedJob, NewJob, Outcome, WorkerInfo
 from windlass.store.sqlite import SQLiteStore
-from windlass.worker.engine import drain as module
-from windlass.worker.engine.drain import Drained, drain
+from windlass.worker.engine import run_until_idle as module
+from windlass.worker.engine.run_until_idle import RunCounts, run_until_idle
 
 
 @pytest.fixture
@@ -40,8 +40,8 @@ def test_sync_and_async_tasks_run_side_by_side(any_app: Windlass) -> None:
 
     plain.enqueue_many([(number,) for number in range(40)])
     on_loop.enqueue_many([(number,) for number in range(40)])
-    assert any_app.run_until_idle(concurrency=8) == Drained(succeeded=80)
-    assert any_app.run_until_idle() == Drained()
+    assert any_app.run_until_idle(concurrency=8) == RunCounts(succeeded=80)
+    assert any_app.run_until_idle() == RunCounts()
     assert threading.current_thread() in threads
     assert len(threads) > 1
 
@@ -103,7 +103,7 @@ def test_fault_17_a_poison_payload_hurts_only_its_own_job(caplog: pytest.LogCapt
     options = careful._template.options
     asyncio.run(store.enqueue([NewJob(task="careful", payload=text, options=options) for text in bad]))
     good = careful.enqueue(7)
-    assert app.run_until_idle() == Drained(succeeded=1, dead=len(bad))
+    assert app.run_until_idle() == RunCounts(succeeded=1, dead=len(bad))
     assert good.result() == 7
     assert "argument 'number'" in caplog.text
 
@@ -118,17 +118,17 @@ def test_a_job_may_await_the_result_of_another(any_app: Windlass) -> None:
         return await (await child.aenqueue(number)).aresult("30s") * 10
 
     job = parent.enqueue(1)
-    assert any_app.run_until_idle() == Drained(succeeded=2)
+    assert any_app.run_until_idle() == RunCounts(succeeded=2)
     assert job.result() == 20
 
 
 def test_jobs_for_later_are_left_unless_they_come_due_in_time(any_app: Windlass) -> None:
     echo = any_app.named("windlass.echo")
     soon = echo.using(delay="200ms").enqueue(1)
-    assert any_app.run_until_idle(wait="60s") == Drained(succeeded=1)  # and no longer than it takes
+    assert any_app.run_until_idle(wait="60s") == RunCounts(succeeded=1)  # and no longer than it takes
     far = echo.using(delay="1h").enqueue(2)
-    assert any_app.run_until_idle() == Drained()
-    assert any_app.run_until_idle(wait="100ms") == Drained()
+    assert any_app.run_until_idle() == RunCounts()
+    assert any_app.run_until_idle(wait="100ms") == RunCounts()
     assert (soon.status(), far.status()) == (State.SUCCEEDED, State.SCHEDULED)
 
 
@@ -137,14 +137,14 @@ async def test_o5_a_running_job_is_cancelled_within_a_heartbeat(app: Windlass) -
     waits, started = endless(app)
     job = await waits.aenqueue()
     async with app._store_handle().here() as store:
-        running = asyncio.create_task(drain(store, app.tasks))
+        running = asyncio.create_task(run_until_idle(store, app.tasks))
         await started.wait()
         assert await job.acancel() == "requested"
-        assert await running == Drained(cancelled=1)
+        assert await running == RunCounts(cancelled=1)
     assert await job.astatus() == State.CANCELLED
 
 
-async def test_c4_a_drain_has_the_lease_of_the_settings_and_sends_heartbeats_three_times_as_often(
+async def test_c4_it_has_the_lease_of_the_settings_and_sends_heartbeats_three_times_as_often(
     app: Windlass,
 ) -> None:
     @app.task
@@ -159,7 +159,7 @@ async def test_c4_a_drain_has_the_lease_of_the_settings_and_sends_heartbeats_thr
 
     job = await watch.aenqueue()
     async with app._store_handle().here() as store:
-        assert await drain(store, app.tasks, settings=Settings(lease=0.3)) == Drained(succeeded=1)
+        assert await run_until_idle(store, app.tasks, settings=Settings(lease=0.3)) == RunCounts(succeeded=1)
     assert await job.aresult() == 0.3
 
 
@@ -179,17 +179,17 @@ async def test_o5_finished_first_stands_and_a_failure_after_cancel_is_not_retrie
     task = app.task(stubborn)
     ends, fails = await task.aenqueue("ends"), await task.aenqueue("fails")
     async with app._store_handle().here() as store:
-        running = asyncio.create_task(drain(store, app.tasks))
+        running = asyncio.create_task(run_until_idle(store, app.tasks))
         for event in started.values():
             await event.wait()
         await ends.acancel()
         await fails.acancel()
-        assert await running == Drained(succeeded=1, cancelled=1)
+        assert await running == RunCounts(succeeded=1, cancelled=1)
     assert await ends.aresult() == "finished"
     assert await fails.astatus() == State.CANCELLED
 
 
-async def test_an_interrupted_drain_gives_its_jobs_back_uncharged(any_app: Windlass) -> None:
+async def test_an_interrupted_call_gives_its_jobs_back_uncharged(any_app: Windlass) -> None:
     waits, started = endless(any_app)
     done, job = await any_app.aenqueue("windlass.echo"), await waits.aenqueue()
     running = asyncio.create_task(any_app.arun_until_idle())
@@ -215,17 +215,17 @@ async def test_e8_an_interrupted_job_has_begun_and_expires_no_more(any_app: Wind
     begun = asyncio.Event()
     async with any_app:
         first, second = await waits.aenqueue(), await waits.aenqueue()
-        draining = asyncio.create_task(any_app.arun_until_idle(concurrency=1))
+        running = asyncio.create_task(any_app.arun_until_idle(concurrency=1))
         await begun.wait()
-        draining.cancel()
+        running.cancel()
         with pytest.raises(asyncio.CancelledError):
-            await draining
+            await running
         assert (await first.arecord()).options.expires_at is None
         assert (await second.arecord()).options.expires_at is not None
 
 
 @pytest.mark.usefixtures("quick_heartbeats")
-async def test_c5_a_drain_that_was_declared_dead_stops(app: Windlass) -> None:
+async def test_c5_a_call_that_was_declared_dead_stops(app: Windlass) -> None:
     stopped = asyncio.Event()
     started = asyncio.Event()
 
@@ -239,7 +239,7 @@ async def test_c5_a_drain_that_was_declared_dead_stops(app: Windlass) -> None:
 
     job = await waits.aenqueue()
     async with app._store_handle().here() as store:
-        running = asyncio.create_task(drain(store, app.tasks))
+        running = asyncio.create_task(run_until_idle(store, app.tasks))
         await started.wait()
         rescued = None
         while rescued is None:  # its heartbeats go on, so the counter we saw may have moved
@@ -268,7 +268,7 @@ async def test_c8_a_job_that_has_seen_a_death_runs_alone(app: Windlass) -> None:
         await store.claim(7, ["default"], 1)
         assert await store.rescue(7, 0, DeathPolicy()) is not None
         await watch.aenqueue_many([(f"other {number}",) for number in range(20)])
-        assert await drain(store, app.tasks, concurrency=4) == Drained(succeeded=21)
+        assert await run_until_idle(store, app.tasks, concurrency=4) == RunCounts(succeeded=21)
     assert (await crashed.arecord()).deaths == 1
     assert [names for names in beside if "crashed" in names] == [{"crashed"}]
 
@@ -285,12 +285,12 @@ async def test_every_outcome_can_be_observed(app: Windlass) -> None:
 
     await fails.aenqueue()
     async with app._store_handle().here() as store:
-        await drain(store, app.tasks, observe=observe)
+        await run_until_idle(store, app.tasks, observe=observe)
     assert seen == [("retry", "OSError")]
     assert count_jobs(app) == 1
 
 
-async def test_a_drain_that_is_cancelled_while_it_leaves_leaves_nothing_behind() -> None:
+async def test_a_call_that_is_cancelled_while_it_leaves_leaves_nothing_behind() -> None:
     """A store that hangs, say: whoever has enough of waiting is not followed by its measures."""
     line = Line(SQLiteStore(":memory:"))
     leaving = asyncio.Event()
@@ -302,7 +302,7 @@ async def test_a_drain_that_is_cancelled_while_it_leaves_leaves_nothing_behind()
     line.before["retire"] = hang
     await line.open()
     others = asyncio.all_tasks()
-    running = asyncio.create_task(drain(line.as_store, {}))
+    running = asyncio.create_task(run_until_idle(line.as_store, {}))
     await leaving.wait()
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -312,9 +312,7 @@ async def test_a_drain_that_is_cancelled_while_it_leaves_leaves_nothing_behind()
 
 
 @pytest.mark.parametrize(("wanted", "seen"), [("off", []), ("notable", ["dead"])])
-async def test_m2_a_drain_tells_what_the_settings_want_under_its_label(
-    wanted: Events, seen: list[str]
-) -> None:
+async def test_m2_it_tells_what_the_settings_want_under_its_label(wanted: Events, seen: list[str]) -> None:
     store = SQLiteStore(":memory:")
     with Windlass(store=store, events=wanted, label_prefix="here") as app:
 

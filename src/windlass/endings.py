@@ -1,4 +1,4 @@
-"""Signals that a handler may raise to say how its attempt ends [O1]. Anything else it raises is a failed
+"""Exceptions that a handler may raise to say how its attempt ends [O1]. Anything else it raises is a failed
 attempt.
 
     raise Retry(after="10s")            failed; try again in ten seconds
@@ -31,7 +31,7 @@ MAX_FACTOR: Final = 1000
 DEFAULT_ATTEMPTS: Final = 5
 
 
-class Signal(Exception):
+class Ending(Exception):
     """Base of what a handler raises to end its run."""
 
 
@@ -56,7 +56,7 @@ def _waits(given: Iterable[Duration] | None) -> tuple[float, ...]:
 
 
 def _kinds(option: str, given: ErrorKind | Iterable[ErrorKind] | None) -> tuple[ErrorKind, ...]:
-    """The error classes of a policy. Raises ConfigurationError, also where there are none, and for signals,
+    """The error classes of a policy. Raises ConfigurationError, also where there are none, and for endings,
     which say themselves what becomes of their job."""
     if given is None:
         return ()
@@ -67,14 +67,14 @@ def _kinds(option: str, given: ErrorKind | Iterable[ErrorKind] | None) -> tuple[
     if not kinds:
         raise ConfigurationError(f"Retry({option}=()) names no error; name some, or leave {option}= out")
     for kind in kinds:
-        if isinstance(kind, type) and issubclass(kind, Signal):
+        if isinstance(kind, type) and issubclass(kind, Ending):
             raise ConfigurationError(
-                f"Retry({option}=…): {kind.__name__} is a signal, which no policy judges; leave it out"
+                f"Retry({option}=…): {kind.__name__} says itself how a run ends; leave it out"
             )
     return kinds
 
 
-class Retry(Signal):
+class Retry(Ending):
     """Try again. As a policy: how often and how far apart. Raised in a handler: this once, after a time.
 
     Policy: `Retry(attempts, base, cap, jitter)` waits base, 2·base, 4·base, … up to cap, each ± jitter (a
@@ -160,7 +160,7 @@ class Retry(Signal):
         return f"Retry({self.attempts}, {times}, jitter={backoff.jitter:g}{''.join(kinds)})"
 
 
-class Snooze(Signal):
+class Snooze(Ending):
     """Run this job again after a while. The attempt is not charged."""
 
     def __init__(self, delay: Duration) -> None:
@@ -169,7 +169,7 @@ class Snooze(Signal):
         super().__init__(f"snoozed for {self.delay:g} s")
 
 
-class Throttled(Signal):
+class Throttled(Ending):
     """The service behind the handler asked for less. The attempt is not charged.
 
     `retry_after` is the service's own hint; the job waits at least that long, but never longer than its
@@ -184,7 +184,7 @@ class Throttled(Signal):
         super().__init__(f"throttled{hint}")
 
 
-class Dead(Signal):
+class Dead(Ending):
     """Trying again is pointless: the job goes to the dead letters at once, with this reason."""
 
     def __init__(self, reason: str) -> None:
@@ -192,7 +192,7 @@ class Dead(Signal):
         super().__init__(reason)
 
 
-class SourceGone(Signal):
+class SourceGone(Ending):
     """The job's subject no longer exists, so there is nothing left to do. The job ends well."""
 
     def __init__(self, reason: str = "the source is gone") -> None:
@@ -200,7 +200,7 @@ class SourceGone(Signal):
         super().__init__(reason)
 
 
-class Cancelled(Signal):
+class Cancelled(Ending):
     """The run was stopped half-way and the job ends as cancelled, without another attempt. `ctx.check()`
     raises it in plain functions, which nothing can interrupt from outside [O5]."""
 

@@ -1,1 +1,0 @@
-"""Streams of jobs, for operators and programs."""
