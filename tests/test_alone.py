@@ -59,6 +59,7 @@ def test_one_that_passes_alone_has_passed_and_is_named(root: Path) -> None:
     assert told.endswith("test_unlucky (2 × in this checkout)")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("chosen", "told"),
     [

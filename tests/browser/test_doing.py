@@ -47,6 +47,7 @@ async def test_o6_dead_jobs_are_retried_by_filter_after_a_look(opened: Opener, s
         await stage.reached(job.id, State.SUCCEEDED)
 
 
+@pytest.mark.slow
 async def test_o5_a_running_job_is_cancelled_once_somebody_is_sure(opened: Opener, stage: Stage) -> None:
     job = await stage.enqueue("reports.build", "2026-01")
     await stage.reached(job.id, State.RUNNING)

@@ -145,6 +145,7 @@ async def test_a_server_that_is_gone_is_said_and_forgiven(
     trouble.found.clear()
 
 
+@pytest.mark.slow
 @ON_SQLITE
 async def test_a_page_that_could_not_be_shown_comes_back_by_itself(
     opened: Opener, stage: Stage, filled: Filled, trouble: Trouble

@@ -75,6 +75,7 @@ async def test_the_theme_follows_the_system_and_then_the_reader(
     assert await page.evaluate(DARK) == light
 
 
+@pytest.mark.slow
 async def test_everything_is_reached_by_keys_alone(opened: Opener, stage: Stage, filled: Filled) -> None:
     page = await opened("/")
     await page.keyboard.press("?")

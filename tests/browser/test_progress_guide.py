@@ -44,6 +44,7 @@ async def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
             await serving
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("call", ["poll", "follow"])
 async def test_the_script_follows_a_job_to_its_end(
     call: str, site: tuple[str, Any], browser: Browser, trouble: Trouble

@@ -121,6 +121,7 @@ async def test_committed_is_finished(pg_dsn: str, tmp_path: Path, figure: Figure
     await conserved(pg_dsn, tmp_path, seconds, figure)
 
 
+@pytest.mark.slow
 async def test_running_jobs_are_seen_while_the_ring_turns(pg_dsn: str, figure: Figure) -> None:
     """[rule 7] A segment is reclaimed by TRUNCATE, which heeds no snapshot. Whoever looks at that moment for
     jobs that are carried to another segment must find them all the same."""

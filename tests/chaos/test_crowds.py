@@ -6,6 +6,8 @@ is flat, other queues and keys are not affected, segments are still reclaimed, a
 import asyncio
 import time
 
+import pytest
+
 from tests.chaos.figures import Figure, high, median
 from tests.chaos.kit import Worker, connected, depth_is_a_scan, fill, job, opened, sized
 from tests.stopwatch import Stopwatch
@@ -146,6 +148,7 @@ async def paused(dsn: str, n: int, figure: Figure) -> None:
         await depth_is_a_scan(store, dsn)
 
 
+@pytest.mark.slow
 @sized("n", (20_000,), (300_000,))
 async def test_a_paused_full_queue(pg_dsn: str, figure: Figure, n: int) -> None:
     """Each of the ten turns moves all of it: in a soak, three million rows."""

@@ -189,6 +189,7 @@ async def harassed(server: Server, dsn: str, folder: Path, seconds: float, figur
         await depth_is_a_scan(store, dsn)
 
 
+@pytest.mark.slow
 @lasting(3.0)
 async def test_cuts_all_the_time(
     pg_server: Server, pg_dsn: str, tmp_path: Path, figure: Figure, seconds: float

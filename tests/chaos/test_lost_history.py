@@ -59,6 +59,7 @@ async def claimed(worker: Worker, n: int) -> list[ClaimedJob]:
     return [job for _ in range(n) for job in await worker.claim(limit=1)]
 
 
+@pytest.mark.slow
 async def test_a_worker_whose_claims_a_crash_has_undone() -> None:
     """It lives on; what it says of claims that are gone is refused, and their numbers are not used again."""
     async with forgetful() as (server, dsn), opened(dsn) as store:
@@ -106,6 +107,7 @@ async def test_a_clean_restart_begins_no_epoch() -> None:
         assert (await worker.finish(held)).applied == 1
 
 
+@pytest.mark.slow
 async def test_a_restore_to_a_point_in_time() -> None:
     """[S3] On the new timeline every worker of the old one is dead, and what it held then runs again."""
     with Server(18, fsync=False) as server:

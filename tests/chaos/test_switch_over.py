@@ -93,6 +93,7 @@ async def move_everything(store: PostgresStore, worker: Worker) -> tuple[list[in
     return ids, running
 
 
+@pytest.mark.slow
 async def test_a_switch_over_by_logical_replication() -> None:
     async with published() as (server, original, copy):
         async with opened(original) as store:

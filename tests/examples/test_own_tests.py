@@ -8,6 +8,7 @@ import pytest
 from tests.examples.running import run_module
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 def test_e1_django_shop(kind: str, pg_database: str, tmp_path: Path) -> None:
     """[E1] The job of an order runs in `manage.py test`, in memory and in the test database."""

@@ -6,6 +6,7 @@ from examples.reshard.tasks import SHARDS, new_shard
 from tests.examples.running import run_example
 
 
+@pytest.mark.slow
 def test_p9_the_finalizer_refuses_until_a_redrive_has_brought_the_rest(database: dict[str, str]) -> None:
     lines = run_example("reshard", "--accounts", "1000", **database)
     parts = [line.split(maxsplit=2)[2] for line in lines if line.startswith("part ")]

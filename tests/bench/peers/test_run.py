@@ -162,6 +162,7 @@ def test_an_idle_worker_costs_little_and_asks_rarely(
     assert figures["transactions"] > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["ordered", "budget_by_key"])
 def test_jobs_that_something_could_keep_back_are_drained(
     kind: str, pg_server: Server, monkeypatch: pytest.MonkeyPatch

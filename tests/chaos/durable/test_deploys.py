@@ -3,6 +3,8 @@ result of another function is refused unless the code accepts it, and steps come
 
 import signal
 
+import pytest
+
 from tests.chaos.durable.workflows import RELEASE
 from tests.chaos.workers.kit import Scene
 from windlass.store.records import Options
@@ -10,6 +12,7 @@ from windlass.store.records import Options
 APP = "tests.chaos.durable.workflows:app"
 
 
+@pytest.mark.slow
 async def test_a_deploy_over_a_sleep(scene: Scene) -> None:
     ways = ("renamed", "accepted", "another", "refused", "added", "reordered", "removed")
     once = Options(max_attempts=1)

@@ -6,6 +6,8 @@ import os
 import signal
 from typing import Any
 
+import pytest
+
 from tests.chaos.durable.test_kills import executed, paid
 from tests.chaos.durable.workflows import LATE, TABLE
 from tests.chaos.kit import until
@@ -26,6 +28,7 @@ async def written(scene: Scene, job: int) -> tuple[Any, ...]:
     return record, steps, waits, [(each.position, each.run, each.events) for each in page.batches]
 
 
+@pytest.mark.slow
 async def test_what_a_stopped_worker_writes_late_is_refused_and_counted(scene: Scene) -> None:
     gate = scene.folder / "gate"
     await executed(scene, TABLE)

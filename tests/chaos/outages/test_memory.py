@@ -74,6 +74,7 @@ def _child(family: list[int], host: Host) -> int:
     return child
 
 
+@pytest.mark.slow
 async def test_memory_stays_flat_on_postgres(pg_dsn: str, tmp_path: Path, figure: Figure) -> None:
     await flat(pg_dsn, tmp_path, 100_000, figure)
 

@@ -116,6 +116,7 @@ async def test_only_the_poisoned_job_suffers(url: str, tmp_path: Path, figure: F
     await asyncio.wait_for(poisoned(url, tmp_path, rounds, figure), 80.0 * rounds)
 
 
+@pytest.mark.slow
 async def test_poison_written_in_sql(pg_dsn: str, tmp_path: Path) -> None:
     """[E1] Through the SQL interface, where no client checks. It refuses what is too large itself."""
     async with store_at(pg_dsn) as store, Host(tmp_path, pg_dsn) as host, connected(pg_dsn) as connection:

@@ -91,6 +91,7 @@ async def test_fault_21_for_long(scene: Scene, figure: Figure) -> None:
     await meter.check(scene.acknowledged, figure)
 
 
+@pytest.mark.slow
 async def test_f1_a_budget_is_used_and_drained_it_grants_nothing(scene: Scene, figure: Figure) -> None:
     """[F1] While jobs wait, what grows is used, also after the coordinator was late once and found the bucket
     full. After a 429 nobody starts for as long as was asked for, in no process; then the rate is kept from

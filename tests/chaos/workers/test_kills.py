@@ -49,6 +49,7 @@ async def test_a_killed_childs_job_runs_elsewhere_at_once(scene: Scene, figure: 
     assert "was killed by SIGKILL" in host.log
 
 
+@pytest.mark.slow
 async def test_a_killed_hosts_jobs_run_within_a_lease_and_a_sweep(scene: Scene, figure: Figure) -> None:
     """Nobody is left to hand them back: another host sees that the heartbeats have ended [C8]."""
     gate = scene.folder / "gate"

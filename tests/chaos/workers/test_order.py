@@ -138,6 +138,7 @@ class Lines:
         return found
 
 
+@pytest.mark.slow
 async def test_f6_each_line_runs_in_order_whoever_dies(scene: Scene, figure: Figure) -> None:
     dice = random.Random(6)
     lines = Lines(scene, dice)

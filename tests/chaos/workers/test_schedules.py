@@ -127,6 +127,7 @@ async def take_turns(scene: Scene, turns: int, figure: Figure) -> None:
     figure("terms", len(re.findall(COORDINATES, "".join(host.log for host in hosts))))
 
 
+@pytest.mark.slow
 @sized("turns", (2,), (per_soak(3.0),))
 async def test_fault_15_each_time_fires_once_though_its_coordinator_sleeps(
     scene: Scene, figure: Figure, turns: int
@@ -138,6 +139,7 @@ async def test_fault_15_each_time_fires_once_though_its_coordinator_sleeps(
 # -- [fault 14] clocks an hour off -----------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_fault_14_hosts_an_hour_fast_and_an_hour_slow(pg_scene: Scene, figure: Figure) -> None:
     """[fault 14] Leases, budgets and schedules go by the store's clock, or by none. On SQLite the store's
     clock is the process's own, and all processes share the machine's, so this is for PostgreSQL alone."""

@@ -40,6 +40,7 @@ async def test_k10_four_long_jobs_over_three_idle_pods(scene: Scene, figure: Fig
     assert max(taken.values()) <= 2
 
 
+@pytest.mark.slow
 async def test_k10_an_import_of_ten_parts_over_three_pods(scene: Scene, figure: Figure) -> None:
     """Each pod has three or four of them at the same time."""
     await pods(scene, "work=4/process")

@@ -53,6 +53,7 @@ async def ended_late(scene: Scene, pid: int) -> None:
     await until(ended, 10.0)
 
 
+@pytest.mark.slow
 async def test_what_a_stopped_host_says_late_is_refused_and_counted(scene: Scene, figure: Figure) -> None:
     """Host and child are stopped while another host takes their jobs. The child goes on first, so that
     nobody can tell it; the store does, for a checkpoint and for outcomes [C5]."""

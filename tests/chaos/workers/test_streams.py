@@ -69,6 +69,7 @@ async def test_w3_fault_1_a_child_is_killed_while_it_emits(scene: Scene, seed: i
     assert {event.attempt for event in found} == {1}  # no attempt is charged; the run says what is new
 
 
+@pytest.mark.slow
 async def test_w3_a_reader_is_killed_and_goes_on(scene: Scene, tmp_path: Path) -> None:
     """By what it had written down itself. It is killed at events that were drawn before, not when this
     process gets to it, while the job still emits or after it."""

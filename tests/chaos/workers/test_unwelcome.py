@@ -81,6 +81,7 @@ async def test_the_schema_is_gone(pg_scene: Scene, figure: Figure) -> None:
     assert "could not resign" in host.log
 
 
+@pytest.mark.slow
 async def test_the_schema_has_been_gone_for_a_while(pg_scene: Scene, figure: Figure) -> None:
     """Children have ended and cannot be started again."""
     async with coordinating(pg_scene) as host:

@@ -13,6 +13,7 @@ STEPS = ("guide: model request", "guide: tool look call_look", "guide: model req
 POINTS = tuple(f"{step} {when}" for step in STEPS for when in ("before", "ends", "after"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", range(APART))
 async def test_w1_a_kill_repeats_at_most_the_step_it_hit(scene: Scene, first: int) -> None:
     """A supervisor waits longer after each death, so the points are shared among several."""

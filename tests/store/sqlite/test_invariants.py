@@ -4,6 +4,7 @@ import itertools
 from pathlib import Path
 from typing import ClassVar
 
+import pytest
 from hypothesis.stateful import run_state_machine_as_test
 
 from tests.model.profiles import ci
@@ -22,6 +23,7 @@ class CheckedMachine(SQLiteMachine):
         await super().close_subject()
 
 
+@pytest.mark.slow
 def test_counters_places_and_keys_are_true_after_any_run(tmp_path: Path) -> None:
     """[I1] [I2] [I3] [I4] [I5] Counts equal a scan, and no key, claim or insert is left behind."""
     CheckedMachine.directory = tmp_path

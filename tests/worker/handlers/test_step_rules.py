@@ -142,6 +142,7 @@ async def test_w1_a_step_that_became_a_sleep_is_refused_and_the_other_way_round(
                 await job.aresult("10s")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["gather", "group"])
 async def test_w2_a_sleep_lets_the_steps_beside_it_end(any_app: Windlass, way: str) -> None:
     """None of them is cut off; the job goes on when the first of its sleeps is over."""

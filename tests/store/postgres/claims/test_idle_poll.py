@@ -41,6 +41,7 @@ async def pick_ups(store: PostgresStore, producer: PostgresStore, n: int) -> lis
     return waits[1:]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("idle_poll", [0.2, 0.5])
 async def test_behind_a_transaction_pooler_the_setting_is_a_bound(
     idle_poll: float, pg_server: Server, pg_dsn: str, tmp_path: Path
@@ -93,6 +94,7 @@ async def test_as_many_statements_are_sent_as_it_says(
     assert polling.statements * polling.every == pytest.approx(sent / 8, rel=0.3)
 
 
+@pytest.mark.slow
 async def test_a_self_test_that_fails_means_polling(pg_dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """There is a listener, and nothing reaches it."""
     monkeypatch.setattr(Listener, "_on_notify", ignore)
