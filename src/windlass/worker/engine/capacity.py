@@ -24,7 +24,8 @@ STALE: Final = 1.0
 started at such a pace that all of them will be soon."""
 
 PACE: Final = 2
-"""How many more times as long as that the waiting jobs may take at their pace."""
+"""Claimed jobs stay if, at their pace since the last look, all of them start within so many more spans of
+STALE."""
 
 
 class Capacity:

@@ -32,10 +32,11 @@ IDLE: Final = 60.0
 """Seconds to wait for a wake-up at most; the store polls more often than that."""
 
 LINGER: Final = 0.002
-"""Seconds between claims that find less than they have room for again: so that a trickle comes in batches."""
+"""Seconds to wait after a claim that left room, so that a trickle is claimed in batches."""
 
 GIVE_WAY: Final = 0.005
-"""Seconds that a worker waits for each of the others, at most, where it was woken in vain."""
+"""Seconds to wait, at most, for each other worker of the queue after wake-ups in vain, so that they claim
+first."""
 
 FORGET: Final = 1.0
 """Seconds without a wake-up after which earlier ones in vain no longer count."""
@@ -44,7 +45,7 @@ PASS_ON: Final = 0.5
 """Seconds that a crashed job waits here before it is passed on; see `Claimer._receive`."""
 
 YIELD: Final = 0.3
-"""Seconds that nothing is claimed after that, so that the others come first."""
+"""Seconds without a claim after a crashed job was passed on, so that others claim it."""
 
 SLACK: Final = 0.01
 """Seconds that a timer is set later than it is due: uvloop may call a millisecond too soon, and nothing would

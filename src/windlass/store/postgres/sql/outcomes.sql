@@ -33,6 +33,7 @@ DECLARE
     v_from  bigint[];  -- the span of ids of each claim's jobs
     v_to    bigint[];
 BEGIN
+    -- worker_alone takes the stronger lock, so it comes first; where it says no, worker_fence says why.
     IF p_others IS NULL OR NOT windlass.worker_alone(p_worker) THEN
         PERFORM windlass.worker_fence(p_worker);
     END IF;
