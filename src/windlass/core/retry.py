@@ -22,10 +22,10 @@ class Backoff(msgspec.Struct, frozen=True):
     waits: tuple[float, ...] = ()
     """The delays after the first failure, the second and so on; the last one repeats. Empty: the formula."""
 
-    def delay(self, failures: int, spread: float = 0.5) -> float:
+    def delay(self, failures: int, random: float = 0.5) -> float:
         """Seconds to wait after the n-th failure (n from 1).
 
-        `spread` in [0, 1) is the caller's random number: 0.5 gives the bare figure, and the whole range
+        `random` in [0, 1) is the caller's random number: 0.5 gives the bare figure, and the whole range
         covers ± jitter. The first delay is base, and the exponent is bounded, so no n overflows.
         """
         if failures < 1:
@@ -34,7 +34,7 @@ class Backoff(msgspec.Struct, frozen=True):
             bare = self.waits[min(failures, len(self.waits)) - 1]
         else:
             bare = min(max(self.base, 0.0) * self.factor ** min(failures - 1, MAX_EXPONENT), self.cap)
-        return bare * (1.0 + self.jitter * (2.0 * spread - 1.0))
+        return bare * (1.0 + self.jitter * (2.0 * random - 1.0))
 
 
 class DeathPolicy(msgspec.Struct, frozen=True):

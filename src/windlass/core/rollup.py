@@ -37,7 +37,8 @@ looks at queues, see `standing`."""
 
 
 ENDS: Final = frozenset({"succeeded", "dead", "cancelled"})
-"""The outcomes that end a job. Since the store was made they are counted by the store, see `with_ends`."""
+"""The outcomes that end a job. Since the store was made they are counted by the store, see `with_ends`. A job
+that expired is none of these: only the store counts it."""
 
 
 class Sample(msgspec.Struct, kw_only=True, omit_defaults=True):

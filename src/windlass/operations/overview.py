@@ -26,7 +26,7 @@ from windlass.operations.operation import Ops, Subject
 from windlass.operations.partial import PartialAnswer
 from windlass.operations.queues import QueueView, held, rates
 from windlass.presentation.cluster_state import ClusterState
-from windlass.presentation.findings import lost
+from windlass.presentation.findings import late_or_lost
 from windlass.presentation.text import iso
 
 LATELY: Final = 300.0
@@ -129,7 +129,7 @@ def _missing(parts: Mapping[str, str]) -> list[FindingView]:
 
 def _totals(state: ClusterState) -> dict[str, Any]:
     """Return the totals of the current state."""
-    gone = lost(state.workers, state.at)
+    gone = late_or_lost(state.workers, state.at)
     vitals = [worker.vitals for worker in state.workers if worker.alive and worker.vitals is not None]
     depths = state.depth.values()
     return {

@@ -241,14 +241,14 @@ def resting(state: ClusterState) -> list[str]:
     ]
 
 
-def lost(workers: Iterable[WorkerRecord], now: float) -> list[WorkerRecord]:
+def late_or_lost(workers: Iterable[WorkerRecord], now: float) -> list[WorkerRecord]:
     """Workers that are not alive and still hold jobs, or whose last heartbeat is older than their lease."""
     return [worker for worker in workers if not worker.alive or now - worker.heartbeat_at > worker.lease]
 
 
 def worker_findings(workers: Iterable[WorkerRecord], now: float) -> Iterator[DatedFinding]:
     """Workers that send no heartbeats."""
-    for worker in lost(workers, now):
+    for worker in late_or_lost(workers, now):
         finding = _warning(
             f"worker {worker.label or worker.id}",
             f"no heartbeat for {span(now - worker.heartbeat_at)}",

@@ -326,7 +326,8 @@ class Measures(Protocol):
 
     async def ended(self) -> list[Sample]:
         """How many jobs have ended since the store was made, of each task in each queue, as `succeeded`,
-        `dead` or `cancelled`. It equals what the store holds of jobs, after any crash [M7].
+        `dead`, `cancelled`, or `expired` if none began it in time. It equals what the store holds of jobs,
+        after any crash [M7].
 
         It counts ends: a dead job that an operator retries ends once more. Parents and parts are jobs. One
         that is deleted or replaced while it waits has not ended. What retention removes stays counted."""

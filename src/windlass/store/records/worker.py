@@ -32,6 +32,7 @@ class WorkerRecord(msgspec.Struct, frozen=True, kw_only=True):
     pid: int
     queues: tuple[str, ...]
     alive: bool
+    """Registered, and neither retired nor rescued. One that is late or shuts down is alive."""
     heartbeat: int
     started_at: float
     heartbeat_at: float
