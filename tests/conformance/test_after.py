@@ -6,8 +6,18 @@ from tests.conformance.kit import Rig
 from windlass.core.retry import DeathPolicy
 from windlass.core.states import Kind, State
 from windlass.errors import JobNotFound
+from windlass.store.records import JobChange
 
 ENDS = {"dead": State.DEAD, "cancel": State.CANCELLED, "run": State.READY}
+
+
+async def test_its_own_time_is_shown_while_it_waits(rig: Rig) -> None:
+    """[P12] [E8]"""
+    (first,) = await rig.add("first")
+    receipt = await rig.one("second", after=(first,), run_at=7_000_000_000.0)
+    assert (await rig.look(receipt.id)).run_at == 7_000_000_000.0
+    await rig.store.change(receipt.id, JobChange(run_at=7_100_000_000.0))
+    assert (await rig.look(receipt.id)).run_at == 7_100_000_000.0
 
 
 async def test_it_waits_until_the_other_has_succeeded(rig: Rig) -> None:

@@ -201,6 +201,7 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     options: Options = DEFAULT_OPTIONS
     enqueued_at: float
     run_at: float | None = None
+    """When a scheduled or retrying job may run; of one that comes after others its own, if any."""
     claimed_at: float | None = None
     finished_at: float | None = None
     worker: int | None = None

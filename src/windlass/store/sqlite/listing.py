@@ -120,7 +120,7 @@ def _record(connection: apsw.Connection, seen: Seen) -> JobRecord:
     row.update(dict.fromkeys(_CLAIM) if claim is None else zip(_CLAIM, claim, strict=True))
     reason = seen.reason
     if seen.state_number == rows.SCHEDULED and seen.run_at is None:
-        reason = _awaits(connection, id)
+        reason, row["run_at"] = _awaits(connection, id)
     elif seen.state_number == rows.SCHEDULED:
         reason = reason or waiting.reason(connection, id)
     elif seen.state_number == rows.HELD:
@@ -140,15 +140,15 @@ def _record(connection: apsw.Connection, seen: Seen) -> JobRecord:
     )
 
 
-def _awaits(connection: apsw.Connection, job: int) -> str | None:
-    """Say in words what a scheduled job without a run_at waits for."""
-    ((first, count),) = fetch(connection, _SQL["awaited_by"], (job,))
+def _awaits(connection: apsw.Connection, job: int) -> tuple[str | None, float | None]:
+    """Say in words what a scheduled job without a run_at waits for, and when it may run after that."""
+    ((first, count, run_at),) = fetch(connection, _SQL["awaited_by"], (job,))
     if not count:
-        return None
+        return None, None
     if connection.execute(_SQL["is_open"], (job,)).fetchone():
-        return "its group is open for more jobs"
+        return "its group is open for more jobs", run_at
     others = "" if count == 1 else f" and {count - 1} other{'s' if count > 2 else ''}"
-    return f"waits for job {first}{others}"
+    return f"waits for job {first}{others}", run_at
 
 
 def checkpoints(connection: apsw.Connection, jobs: Sequence[int]) -> dict[int, Checkpoint]:

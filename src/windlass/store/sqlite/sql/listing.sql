@@ -63,8 +63,8 @@ SELECT min(touched_at) FROM (
 -- :is_open  whether the job ends a group that is open
 SELECT 1 FROM windlass_after WHERE awaited = ?1 AND job = ?1;
 
--- :awaited_by
-SELECT min(awaited), count(*) FROM windlass_after WHERE job = ?;
+-- :awaited_by  its others, and the time before which it does not run, whenever they end
+SELECT min(awaited), count(*), max(run_at) FROM windlass_after WHERE job = ?;
 
 -- ── pages ──────────────────────────────────────────────────────────────────────────────────────────────────
 
