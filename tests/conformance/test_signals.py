@@ -18,6 +18,7 @@ from windlass.errors import (
 from windlass.store.records import SIGNAL, TIMEOUT, Awaited, ClaimedJob, JobChange, Once, Step, Wait
 
 LONG = 3600.0
+INTEGER = '{"type":"integer"}'
 
 
 async def ask(
@@ -408,3 +409,23 @@ async def test_w2_e7_the_key_of_a_signal_is_known_as_long_as_those_of_jobs(rig: 
     assert await rig.store.signal(id, "other", "1", once=Once(f"{id}/k")) == "repeated"
     await rig.clock.advance(200.0)
     assert await rig.store.signal(id, "other", "1", once=Once(f"{id}/k")) == "kept"
+
+
+async def test_w2_e7_what_was_sent_before_is_repeated_whatever_the_job_waits_for_now(rig: Rig) -> None:
+    """[W2] [E7]"""
+
+    def fits(shape: str) -> None:
+        if shape != INTEGER:
+            raise InvalidPayload(shape)
+
+    worker = await rig.worker()
+    id = await waiting(rig, worker, shape=INTEGER)
+    once = Once(f"{id}/k")
+    assert await rig.store.signal(id, "go", "7", once=once, fits=fits) == "delivered"
+    job = await rig.run(worker, id)
+    await ask(rig, worker, job, shape=INTEGER)
+    found = await ask(rig, worker, job, no=2, shape='{"type":"string"}')
+    await rig.finish(worker, job, Kind.SNOOZE, delay=found.left or LONG)
+    assert await rig.store.signal(id, "go", "7", once=once, fits=fits) == "repeated"
+    with pytest.raises(InvalidPayload):
+        await rig.store.signal(id, "go", "7", once=Once(f"{id}/new"), fits=fits)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from windlass import Context, Retry, Windlass, result_of, results_of
+from windlass import Context, Job, Retry, Windlass, result_of, results_of
 from windlass.errors import (
     ConfigurationError,
     GroupClosed,
@@ -103,6 +103,27 @@ def test_the_counts_of_what_is_no_group_are_refused(any_app: Windlass) -> None:
         with pytest.raises(JobNotFound, match=f"there is no group {id}: no job of this id ends one"):
             any_app.group(id).counts()
     assert any_app.open_group("empty").counts() == {}
+
+
+def test_the_jobs_of_a_group_whose_end_was_deleted_are_cancelled_by_its_block(any_app: Windlass) -> None:
+    """[W4] And what the block raised is what comes out of it, also where nothing is left of the group."""
+    tasks(any_app)
+    jobs: list[Job[Any]] = []
+
+    def broken(load: int) -> None:
+        with any_app.open_group("nightly") as group:
+            jobs.extend(group.enqueue(any_app.named("load"), "a") for _ in range(load))
+            group.delete()
+            raise ZeroDivisionError
+
+    for load in (1, 0):
+        with pytest.raises(ZeroDivisionError):
+            broken(load)
+    assert [job.status() for job in jobs] == ["cancelled"]
+    with any_app.open_group("again") as group:
+        group.enqueue(any_app.named("load"), "b")
+        group.delete()
+    assert group.cancel_jobs() == 1
 
 
 def test_a_group_of_which_a_job_dies_is_dead_and_says_so(any_app: Windlass) -> None:

@@ -169,3 +169,10 @@ def test_k11_in_a_test_it_manages_the_test_s_own_store(
         with pytest.raises(AssertionError, match="jobs of queue mail are ready and nobody runs them"):
             app.queue("mail").wait_until_empty("30s")
     assert app.queues() == []
+
+
+def test_a_bound_holds_for_what_is_declared_too(any_app: Windlass) -> None:
+    queue = any_app.queue("mail")
+    for change in (queue.set, queue.ensure):
+        with pytest.raises(ValueError, match="safety_bound"):
+            change(safety_bound=2e9)

@@ -3,7 +3,7 @@ bound, and one that needs more room raises it in the same commit, with the reaso
 
 from tests.house import sizes, walk
 
-LINES = 42_390
+LINES = 42_420
 """Lines of Python in the engine. The aim is 38,000."""
 MODULES = 19
 """Modules that a job passes on PostgreSQL. The aim is 15."""

@@ -16,12 +16,13 @@ come after a group.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, Self, TypeVar, overload
 
 from windlass.core.names import check_name
 from windlass.core.states import Priority
-from windlass.errors import ConfigurationError, InvalidName
+from windlass.errors import ConfigurationError, InvalidName, JobNotFound
 from windlass.handles.calls import A, B, C, D, Named, Takes0, Takes1, Takes2, Takes3, Takes4, TakesMore
 from windlass.handles.job import Job
 from windlass.operations import groups
@@ -180,7 +181,8 @@ class Group(Job[dict[str, int]]):
         if kind is None:
             self.close()
         else:
-            self.cancel_jobs()
+            with suppress(JobNotFound):  # nothing is left of it, and the error is the user's
+                self.cancel_jobs()
 
     async def __aenter__(self) -> Self:
         return self
@@ -191,7 +193,8 @@ class Group(Job[dict[str, int]]):
         if kind is None:
             await self.aclose()
         else:
-            await self.acancel_jobs()
+            with suppress(JobNotFound):
+                await self.acancel_jobs()
 
     # -- looking and managing ---------------------------------------------------------------------------
 

@@ -26,6 +26,7 @@ from windlass.errors import QueueNotEmpty
 from windlass.handles.handle import _Handle
 from windlass.operations import queues, tasks
 from windlass.operations.operation import Ops
+from windlass.operations.refusals import check_bounds
 from windlass.running.stopped_clock import UNTIL_RUN, StoppedClock
 from windlass.store.changes import read_settings
 from windlass.store.fields import QueueSettings, TaskRecord, fields_of
@@ -144,6 +145,7 @@ class Queue(_Handle):
         return (await queues.set_paused(ops, [self.name], paused))[0]
 
     async def _ensure(self, store: Store, wanted: Mapping[str, Any]) -> QueueRecord:
+        check_bounds(wanted)
         known = next((record for record in await store.queues() if record.name == self.name), None)
         record, kept = await ensure(store, self.name, known, wanted)
         fields = fields_of(QueueSettings)

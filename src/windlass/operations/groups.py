@@ -108,7 +108,7 @@ async def close_group(ops: Ops, id: int) -> Closed:
     if closed:
         ops.did("closed its group", said=f"{id} closed", job=id)
     else:
-        await find_end(ops.store, id)
+        await _find_rest(ops.store, id)
         ops.said = f"{id} was not open"
     return Closed(closed)
 
@@ -116,7 +116,8 @@ async def close_group(ops: Ops, id: int) -> Closed:
 @groups.post("/groups/{id}/cancel")
 async def cancel_group(ops: Ops, id: int) -> CancelledGroup:
     """Cancel a group and those of its jobs that have not ended"""
-    ended = (await find_end(ops.store, id)).state in FINISHED
+    end = await _find_rest(ops.store, id)
+    ended = end is None or end.state in FINISHED
     await walks.act(ops, "cancel", [id])  # first: from then on nothing is added
     cancelled, last = 0, 0
     while found := await ops.store.group_jobs(id, last, PAGE):
@@ -127,6 +128,14 @@ async def cancel_group(ops: Ops, id: int) -> CancelledGroup:
     said = f"{id} had ended already; {jobs} cancelled" if ended else f"{id} cancelled, with {jobs}"
     ops.did("cancelled its group", said=said, job=id)
     return CancelledGroup(cancelled)
+
+
+async def _find_rest(store: Store, id: int) -> JobRecord | None:
+    """Return the job that ends a group, None where that was deleted and others of the group were not. Raises
+    JobNotFound."""
+    if await store.job(id) is None and await store.group_jobs(id, 0, 1):
+        return None
+    return await find_end(store, id)
 
 
 async def find_end(store: Store, id: int) -> JobRecord:

@@ -167,7 +167,8 @@ class Engine:
             while not self._stopping.is_set():
                 info = self._worker_info(secrets.randbelow(2**62) + 1)
                 try:
-                    await self._store.register(info)
+                    if not await self._register(info):
+                        return
                 except StoreError as error:
                     # To ask again would not help. What worked once may come back: a right, a reopened file.
                     if isinstance(error, StoreForbidden | StoreMoved) and not registered:
@@ -194,6 +195,20 @@ class Engine:
                 await self._runner.close()
             finally:
                 await self._reporter.close()
+
+    async def _register(self, info: WorkerInfo) -> bool:
+        """Register. False: it was told to stop before the store has answered."""
+        registering = asyncio.create_task(self._store.register(info))
+        try:
+            await first(registering, self._stopping.wait())
+            if registering.done():
+                registering.result()
+                return True
+        finally:
+            registering.cancel()  # also where this task is cancelled: nobody would retire it then
+        await asyncio.wait({registering})
+        await self._retire(info.id)  # it may have been registered all the same
+        return False
 
     async def _sleep(self, seconds: float) -> None:
         await first(asyncio.sleep(seconds), self._stopping.wait())

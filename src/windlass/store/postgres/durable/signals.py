@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, TypeAlias
 
-from windlass.errors import StoreForbidden
+from windlass.errors import InvalidPayload, StoreForbidden
 from windlass.store.postgres.connections.database import Database
 from windlass.store.postgres.durable.calls import signal_call
 from windlass.store.postgres.durable.intake import Intake
@@ -47,7 +47,12 @@ class Signals:
         if connection is None and once is None:
             return await self._fitting(job, name, value, fits)
         if connection is None and fits is not None:
-            await self._look(job, name, fits)
+            try:
+                await self._look(job, name, fits)
+            except InvalidPayload:
+                if not (once and once.lasts is None and await self._was_sent(once)):
+                    raise
+                return "repeated"  # to a wait that is over
         call = signal_call(self._db.schema, job, name, value, once, own=connection is None)
         if connection is not None:
             from windlass.store.postgres.adapters import run_one
@@ -73,6 +78,9 @@ class Signals:
                     fits(wait.shape)
         except StoreForbidden:  # a line in the log of the server: it is asked once
             self._sees = False
+
+    async def _was_sent(self, once: Once) -> bool:
+        return bool((await self._db.query("signal_sent", once.token))[0]["sent"])
 
     async def _send(self, _: None, sent: Sequence[Sent]) -> Sequence[str]:
         found: list[str] = await self._db.value("send_signals", *map(list, zip(*sent, strict=True)))

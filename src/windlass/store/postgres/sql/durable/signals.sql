@@ -363,3 +363,10 @@ LANGUAGE sql STABLE AS $$
            || coalesce(', until ' || to_char(p_until AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS') || ' UTC',
                        '')
 $$;
+
+-- ==== Statements that the store sends ====
+
+-- :signal_sent
+-- Whether a signal with this idempotency key was sent before.
+-- Callers: the store's signal, for a value that does not fit what the job waits for now. Lock: none.
+SELECT EXISTS (SELECT FROM windlass.signal_once o WHERE o.token = $1 AND o.until > windlass.now()) AS sent
