@@ -29,7 +29,7 @@ def in_store(app: Windlass, work: Any) -> Any:
 @pytest.fixture
 def quick(any_app: Windlass, monkeypatch: pytest.MonkeyPatch) -> Windlass:
     """An app with a short lease: a rescue watches for that long."""
-    monkeypatch.setenv("WINDLASS_LEASE", "1s")
+    monkeypatch.setenv("WINDLASS_LEASE", "3s")
     return any_app
 
 
