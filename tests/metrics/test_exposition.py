@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import pytest
 
 from tests.metrics.scrape import Series, one, scraped
+from tests.worker.line import until_it_is
 from windlass import Windlass
 from windlass.core.histogram import bucket
 from windlass.core.rollup import Sample
@@ -18,7 +19,7 @@ from windlass.metrics.histograms import BOUNDS, coarse
 from windlass.metrics.prometheus import Exposition, render
 from windlass.metrics.reading import MAX_TASKS, Slow, read
 from windlass.store.protocol import Store
-from windlass.store.records import Health, NewJob, Outcome, Report, Table, TaskDepth, WorkerInfo
+from windlass.store.records import Health, NewJob, Options, Outcome, Report, Table, TaskDepth, WorkerInfo
 from windlass.store.sqlite import SQLiteStore
 
 T = TypeVar("T")
@@ -118,6 +119,26 @@ async def test_m1_counters_and_histograms_never_fall(any_app: Windlass) -> None:
         assert one(series, "windlass_job_run_seconds_bucket", **whose, le="+Inf") == 6 * n
         assert one(series, "windlass_job_wait_seconds_bucket", **whose, le="0.005") == 4 * n
     assert one(first, "windlass_job_run_seconds_sum", **whose) == pytest.approx(1.412, rel=0.07)
+
+
+async def test_m7_expired_jobs_are_counted_by_queue(any_app: Windlass) -> None:
+    """[E8] [M7] As an outcome of their own, and as no other."""
+
+    async def run(store: Store) -> None:
+        late = Options(expires=0.001)
+        for queue in ("mail", "mail", "calls"):
+            await store.enqueue([NewJob(task="t", payload="{}", queue=queue, options=late)])
+        await until_it_is(lambda: left(store), 0)
+
+    async def left(store: Store) -> int:
+        await store.promote()
+        return sum(depth.ready for depth in (await store.depth()).values())
+
+    await any_app._store_handle().acall(run)
+    series = scraped(await exposition(any_app).text())
+    for queue, n in {"mail": 2, "calls": 1}.items():
+        assert one(series, "windlass_jobs_total", queue=queue, task="t", outcome="expired") == n
+    assert sum(name == "windlass_jobs_total" for name, _ in series) == 2
 
 
 async def test_m7_ends_are_those_that_the_store_holds(any_app: Windlass) -> None:

@@ -246,7 +246,7 @@ MEASURES: Final = (
     _counter("jobs_shed_total{queue}", "Jobs refused by load shedding.", _setting(lambda queue: queue.shed)),
     _counter(
         "jobs_total{queue,task,outcome}",
-        "Jobs that ended, by how, and attempts after which their job goes on.",
+        "Jobs that ended, by how (expired: not begun in time), and attempts after which their job goes on.",
         _outcomes,
     ),
     _histogram(
