@@ -1,4 +1,4 @@
-"""A program that runs its own jobs, and steers its queues from code.
+"""A program that runs its own jobs, and manages its queues from code.
 
 python -m examples.host_program         # docs/guides/teams/host-programs.md is about it
 """

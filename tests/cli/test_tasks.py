@@ -58,7 +58,7 @@ def record(desk: Desk) -> list[TaskRecord]:
 
 
 def listed(desk: Desk, name: str, *arguments: str) -> dict[str, Any]:
-    """What `windlass tasks` says of a task."""
+    """Return the entry of a task in `windlass tasks --json`."""
     (found,) = [task for task in desk.json("tasks", *arguments)["tasks"] if task["name"] == name]
     return dict(found)
 

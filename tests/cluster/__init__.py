@@ -1,1 +1,1 @@
-"""What makes workers one cluster: heartbeats, terms, duties, slots."""
+"""Tests of the cluster that workers are: heartbeats, terms, duties, slots."""

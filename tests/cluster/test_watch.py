@@ -1,4 +1,4 @@
-"""Who is dead and who is not, by heartbeats and one's own clock alone [C8]."""
+"""Dead workers and living ones, told apart by heartbeats and one's own clock alone [C8]."""
 
 from windlass.cluster.watch import HeartbeatWatch
 from windlass.store.records import WorkerRecord

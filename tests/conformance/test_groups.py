@@ -121,7 +121,7 @@ async def test_w4_it_can_be_asked_what_is_in_it(rig: Rig) -> None:
 
 @pytest.mark.parametrize("at_once", [True, False])
 async def test_w4_an_end_that_is_dead_names_the_job_that_failed_first(rig: Rig, at_once: bool) -> None:
-    """What fails later changes nothing about why it ended."""
+    """A later failure changes nothing about why it ended."""
     worker = await rig.worker()
     end = NewJob(task="end", payload="{}", options=Options(group_end=True))
     group = (await rig.store.enqueue([end]))[0].id

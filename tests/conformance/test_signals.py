@@ -77,7 +77,7 @@ async def test_w2_a_signal_wakes_its_job_and_is_taken_once(rig: Rig) -> None:
 
 
 async def test_w2_a_value_is_looked_at_where_its_job_waits_for_a_shape(rig: Rig) -> None:
-    """Those that are sent beside it are sent, whatever becomes of it; one that is refused leaves nothing."""
+    """Signals beside it are sent, whatever becomes of it; one that is refused leaves nothing."""
     worker, shape, seen = await rig.worker(), '{"type":"integer"}', list[str]()
     fitting, other = [await waiting(rig, worker, shape=shape) for _ in range(2)]
     plain = await waiting(rig, worker)

@@ -18,7 +18,7 @@ def somebody_splits(machine: Steps) -> list[tuple[int, str]]:
 
 
 class Families(Metered):
-    """What is done with parents. Their parts run, end and are managed as all jobs are."""
+    """Actions on parents. Their parts run, end and are managed as all jobs are."""
 
     @action(2, theme="families")
     def enqueue_parent(self, data: Draw) -> None:

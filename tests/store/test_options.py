@@ -1,4 +1,4 @@
-"""What becomes of each option where a job is repeated, or split into parts: it is kept, or stands here."""
+"""The fate of each option where a job is repeated, or split into parts: it is kept, or stands here."""
 
 from windlass.store.records import DEFAULT_OPTIONS, Options, PartOf
 

@@ -239,7 +239,7 @@ def _telling(paragraph: str) -> str:
 
 
 def _pytest(folder: Path, arguments: Sequence[str]) -> dict[str, Any]:
-    """What to run: the tests, with the package that lies in this folder."""
+    """Return the arguments that run the tests with the package that lies in this folder."""
     path = os.pathsep.join([str(folder / "src"), *filter(None, [os.environ.get("PYTHONPATH")])])
     return {
         "args": [sys.executable, "-m", "pytest", *ARGUMENTS, *arguments],

@@ -1,4 +1,4 @@
-"""What a store tells is in the API: each field of a record is in its view, by its name, or stands here with
+"""Records of a store are in the API: each field of a record is in its view, by its name, or stands here with
 the reason why it is shown otherwise. A new field fails here until somebody has decided."""
 
 import msgspec

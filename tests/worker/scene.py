@@ -62,6 +62,6 @@ async def declare_dead(line: Line) -> int:
 
 
 async def heartbeats_since(line: Line, heartbeat: int) -> bool:
-    """Whether the one living worker has sent four heartbeats since."""
+    """Return whether the one living worker has sent four heartbeats since."""
     (worker,) = await living(line)
     return worker.heartbeat >= heartbeat + 4

@@ -69,7 +69,7 @@ class BulkShape(msgspec.Struct, frozen=True, kw_only=True):
     verb: Verb
     where: dict[str, str]
     by: str
-    """Who started it."""
+    """The principal that started it."""
     state: Outcome
     done: int
     """Jobs handled so far."""

@@ -23,7 +23,8 @@ ELSEWHERE = 1.0
 """Seconds within which the job of a killed child runs elsewhere."""
 
 SLACK = 1.5
-"""What a busy machine may add to lease and sweep: a heartbeat on its way, a look at the workers, a claim."""
+"""Seconds that a busy machine may add to lease and sweep: a heartbeat on its way, a look at the workers, a
+claim."""
 
 
 async def test_a_killed_childs_job_runs_elsewhere_at_once(scene: Scene, figure: Figure) -> None:

@@ -49,7 +49,7 @@ def found_unresponsive(
     excused: bool = False,
     watch: UnresponsiveWatch[Child] | None = None,
 ) -> bool:
-    """Whether it is unresponsive by the end of so many seconds."""
+    """Return whether it is unresponsive after so many seconds."""
     watch = watch or UnresponsiveWatch(LIMIT, clock)
     unresponsive: list[Child] = []
     until = clock() + seconds

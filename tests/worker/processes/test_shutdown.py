@@ -13,7 +13,7 @@ from windlass.worker.processes.shutdown import SAME_SIGNAL, Shutdown, Stop
 def test_the_first_signal_begins_it_and_the_second_stops_now() -> None:
     clock = Clock(1000.0)
     shutdown = Shutdown(30.0, 5.0, clock)
-    assert shutdown.signalled() == Stop.DRAIN
+    assert shutdown.signalled() == Stop.FINISH
     assert (shutdown.begun.is_set(), shutdown.stopping_now.is_set()) == (True, False)
     clock.advance(SAME_SIGNAL)
     assert shutdown.signalled() == Stop.NOW
@@ -24,7 +24,7 @@ def test_two_signals_at_once_are_one_word() -> None:
     """An init system may signal the process and its group."""
     clock = Clock(1000.0)
     shutdown = Shutdown(30.0, 5.0, clock)
-    assert shutdown.signalled() == Stop.DRAIN
+    assert shutdown.signalled() == Stop.FINISH
     clock.advance(SAME_SIGNAL / 2)
     assert shutdown.signalled() == Stop.REPEATED
     assert not shutdown.stopping_now.is_set()
@@ -33,7 +33,7 @@ def test_two_signals_at_once_are_one_word() -> None:
 def test_an_end_of_its_own_is_no_word_from_outside() -> None:
     shutdown = Shutdown(30.0, 5.0)
     shutdown.begin()
-    assert shutdown.signalled() == Stop.DRAIN
+    assert shutdown.signalled() == Stop.FINISH
     assert not shutdown.stopping_now.is_set()
 
 

@@ -30,7 +30,7 @@ def test_another_process_sees_the_same() -> None:
 
 
 def test_a_full_memory_turns_nobody_away() -> None:
-    """What finds no place runs unwatched, and its end disturbs no other."""
+    """A job that finds no place runs unwatched, and its end disturbs no other."""
     memory = StatusMemory.make(1)
     place, none = memory.enter(1, 1.0), memory.enter(2, 2.0)
     assert none == -1

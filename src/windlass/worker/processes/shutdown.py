@@ -22,7 +22,7 @@ SAME_SIGNAL: Final = 0.5
 class Stop(Enum):
     """The kind of stop that a signal asks for."""
 
-    DRAIN = "claim nothing more, and let running jobs finish"
+    FINISH = "claim nothing more, and let running jobs finish"
     NOW = "stop running jobs and hand them back"
     REPEATED = "nothing new"
 
@@ -45,7 +45,7 @@ class Shutdown:
         if self._signalled_at is None:
             self._signalled_at = now
             self.begin()
-            return Stop.DRAIN
+            return Stop.FINISH
         if now - self._signalled_at < SAME_SIGNAL:
             return Stop.REPEATED
         self.stopping_now.set()

@@ -111,7 +111,7 @@ class Supervisor:
     def stop(self) -> None:
         """Shut down; when called again, stop now."""
         match self._shutdown.signalled():
-            case Stop.DRAIN:
+            case Stop.FINISH:
                 logger.info(
                     "stopping: running jobs have %g s to finish; stop again to hand them back now",
                     self._settings.shutdown,

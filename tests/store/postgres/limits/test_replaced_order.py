@@ -35,7 +35,7 @@ async def twin(base: Base, key: str | None = None) -> tuple[int, int]:
 
 
 async def one_by_one(base: Base, lane: int) -> list[int]:
-    """What runs, in order, as it comes to its turn."""
+    """Run jobs as their turns come, and return their order."""
     worker = await base.worker()
     ran = []
     while await base.look.value(SWEPT) or await base.depth(lane):

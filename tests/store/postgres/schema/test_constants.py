@@ -1,4 +1,4 @@
-"""What SQL and Python share stands in Python, and SQL names it."""
+"""Constants that SQL and Python share stand in Python, and SQL names them."""
 
 import re
 from pathlib import Path

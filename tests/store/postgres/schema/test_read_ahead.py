@@ -1,4 +1,4 @@
-"""What a fork server reads for its children: a store that opens after that reads no file of the schema
+"""Files that a fork server reads for its children: a store that opens after that reads no file of the schema
 again."""
 
 import sys
